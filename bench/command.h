@@ -1,0 +1,17 @@
+// The commands of kvbench: one row each in bench/main.c, one file bench/cmd_NAME.c each.
+#ifndef BENCH_COMMAND_H
+#define BENCH_COMMAND_H
+
+#include "engine/base/options.h"
+
+// Returns false with *e filled; main prints the message and exits with error_exit_code(e->kind).
+bool cmd_sweep(const struct options *o, struct error *e);
+bool cmd_run(const struct options *o, struct error *e);
+bool cmd_predict(const struct options *o, struct error *e);
+bool cmd_ceilings(const struct options *o, struct error *e);
+bool cmd_generate(const struct options *o, struct error *e);
+bool cmd_tokenize(const struct options *o, struct error *e);
+bool cmd_verify(const struct options *o, struct error *e);
+bool cmd_list(const struct options *o, struct error *e);
+
+#endif

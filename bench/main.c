@@ -1,0 +1,134 @@
+#include "bench/command.h"
+#include "bench/version.h"
+#include "engine/base/names.h"
+
+#include <string.h>
+
+static const struct command {
+    const char *name, *arguments, *summary, *example[2];
+    int bit;
+    bool (*run)(const struct options *o, struct error *e);
+} COMMAND[] = {
+    {"sweep",
+     "CONFIG.json",
+     "measure every point of a scenario, with its roofline beside it",
+     {"kvbench sweep configs/quick.json", "kvbench sweep configs/cpu.json --resume"},
+     ON_SWEEP,
+     cmd_sweep},
+    {"run",
+     "",
+     "measure points given by flags",
+     {"kvbench run --model qwen3-0.6b -p 128 -n 8 -d 64", "kvbench run --model qwen3-0.6b --context 64,1024 --batch 1,4"},
+     ON_RUN,
+     cmd_run},
+    {"predict",
+     "[CONFIG.json]",
+     "the roofline alone, for any hardware of the catalogue",
+     {"kvbench predict --model llama-3-70b --hardware h100-sxm --tp 4 --batch 32 --context 8192",
+      "kvbench predict configs/h100.json"},
+     ON_PREDICT,
+     cmd_predict},
+    {"ceilings",
+     "",
+     "measure this machine's read bandwidth and arithmetic peaks",
+     {"kvbench ceilings", "kvbench ceilings --json"},
+     ON_CEILINGS,
+     cmd_ceilings},
+    {"generate",
+     "",
+     "continue a text with a real model",
+     {"kvbench generate --model models/SmolLM2-135M-Instruct.Q4_1.gguf --chat --prompt \"What is the capital of France?\"",
+      "kvbench generate --model models/SmolLM2-135M-Instruct.Q4_1.gguf --prompt \"Once upon a time\" --max-tokens 32"},
+     ON_GENERATE,
+     cmd_generate},
+    {"tokenize",
+     "",
+     "text on standard input to token ids, or back",
+     {"echo 'hello world' | kvbench tokenize --model models/SmolLM2-135M-Instruct.Q4_1.gguf",
+      "echo '[[28120, 905]]' | kvbench tokenize --model models/SmolLM2-135M-Instruct.Q4_1.gguf --decode --json"},
+     ON_TOKENIZE,
+     cmd_tokenize},
+    {"verify",
+     "",
+     "check that cached, batched and paged decoding equal full recomputation",
+     {"kvbench verify --model models/SmolLM2-135M-Instruct.Q4_1.gguf",
+      "kvbench verify --model tests/golden/qwen3 --golden tests/golden/qwen3"},
+     ON_VERIFY,
+     cmd_verify},
+    {"list",
+     "models|hardware|backends",
+     "what the catalogue and this build contain",
+     {"kvbench list models", "kvbench list hardware --json"},
+     ON_LIST,
+     cmd_list},
+};
+enum { N_COMMANDS = sizeof COMMAND / sizeof *COMMAND };
+
+static void print_help(FILE *f)
+{
+    fprintf(f, "kvbench %s: how fast an LLM should run here, how fast it does, and where the rest went\n\n",
+            KVBENCH_VERSION);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(f, "  kvbench %-9s %-25s %s\n", COMMAND[i].name, COMMAND[i].arguments, COMMAND[i].summary);
+    fprintf(f, "\nkvbench COMMAND --help shows a command's options with their defaults.\n");
+}
+
+static void print_command_help(FILE *f, const struct command *c)
+{
+    fprintf(f, "usage: kvbench %s %s%s[options]\n%s\n\n", c->name, c->arguments, *c->arguments ? " " : "", c->summary);
+    options_help(f, c->bit);
+    fprintf(f, "\nexamples:\n  %s\n  %s\n", c->example[0], c->example[1]);
+}
+
+static int fail(const struct error *e)
+{
+    fprintf(stderr, "kvbench: %s\n", e->message);
+    return error_exit_code(e->kind);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    struct error e;
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = COMMAND[i].name;
+    const char *near = names_nearest(name, names, N_COMMANDS);
+    error_set(&e, ERROR_USAGE, "unknown command '%.60s'%s%s%s", name, near ? ", did you mean '" : "", near ? near : "",
+              near ? "'?" : " (see kvbench --help)");
+    return fail(&e);
+}
+
+static int run_command(const struct command *c, int argc, char **argv)
+{
+    struct options o;
+    struct error e = {0};
+    bool ok = options_parse(&o, c->bit, argc, argv, &e);
+    if (ok && o.help)
+        print_command_help(stdout, c);
+    else if (ok)
+        ok = c->run(&o, &e);
+    options_free(&o);
+    if (fflush(stdout) && ok)
+        ok = error_set(&e, ERROR_OUTPUT, "standard output could not be written");
+    return ok ? 0 : fail(&e);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("kvbench %s\n", KVBENCH_VERSION);
+        return 0;
+    }
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(argv[1], COMMAND[i].name))
+            return run_command(&COMMAND[i], argc - 1, argv + 1);
+    return unknown_command(argv[1]);
+}

@@ -1,0 +1,49 @@
+#include "engine/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool error_set(struct error *e, enum error_kind kind, const char *format, ...)
+{
+    if (!e)
+        return false;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e->message, sizeof e->message, format, args);
+    va_end(args);
+    e->kind = kind;
+    return false;
+}
+
+bool error_prefix(struct error *e, const char *format, ...)
+{
+    if (!e)
+        return false;
+    char old[sizeof e->message];
+    memcpy(old, e->message, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(e->message, sizeof e->message, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < sizeof e->message)
+        snprintf(e->message + n, sizeof e->message - (size_t)n, ": %s", old);
+    return false;
+}
+
+int error_exit_code(enum error_kind kind)
+{
+    switch (kind) {
+    case ERROR_NONE: return 0;
+    case ERROR_FAILED:
+    case ERROR_OUTPUT: return 1;
+    case ERROR_USAGE:
+    case ERROR_FILE: return 2;
+    case ERROR_UNSUPPORTED:
+    case ERROR_MEMORY:
+    case ERROR_DEVICE: return 3;
+    case ERROR_OVER_BOUND: return 4;
+    case ERROR_INTERRUPTED: return 130;
+    }
+    return 1;
+}

@@ -1,0 +1,121 @@
+// Command-line options: one table gives flag, short names, default, help text and the commands that take it.
+// Scenario files use the same names (n-prompt aside) through bench/scenario.c.
+#ifndef ENGINE_BASE_OPTIONS_H
+#define ENGINE_BASE_OPTIONS_H
+
+#include "engine/base/error.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct int_list {
+    int32_t *value;
+    int32_t n;
+};
+struct text_list {
+    char **value;
+    int32_t n;
+};
+
+enum command_bit {
+    ON_SWEEP = 1 << 0,
+    ON_RUN = 1 << 1,
+    ON_PREDICT = 1 << 2,
+    ON_CEILINGS = 1 << 3,
+    ON_GENERATE = 1 << 4,
+    ON_TOKENIZE = 1 << 5,
+    ON_VERIFY = 1 << 6,
+    ON_LIST = 1 << 7,
+    ON_KVCALC = 1 << 8,
+    ON_PLOT = 1 << 9,
+    ON_MEASURE = ON_SWEEP | ON_RUN,
+    ON_SHAPE = ON_RUN | ON_PREDICT,
+    ON_ENGINE = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_CEILINGS,
+};
+
+// kind: flag (bool), int (int32_t), real (double), text (const char *), ints (struct int_list), texts (struct text_list).
+// ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64.
+// field, kind, flags (comma-separated), default as text ("" = unset), commands, help
+#define OPTIONS(X)                                                                                                          \
+    X(model, text, "-m,--model", "", ON_ENGINE | ON_PREDICT | ON_TOKENIZE | ON_KVCALC,                                      \
+      "catalogue name, Hugging Face folder, GGUF file or config.json")                                                      \
+    X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC,                                      \
+      "catalogue name or hardware JSON; auto: this machine's measured ceilings")                                            \
+    X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT,                                \
+      "cpu, null; auto: the best here")                                                                                     \
+    X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY, "device number, where there are several")         \
+    X(threads, int, "-t,--threads", "0", ON_ENGINE, "threads; 0: one per allowed CPU")                                      \
+    X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
+    X(isa, text, "--isa", "auto", ON_ENGINE, "kernel set: auto, ref, avx2, avx512")                                         \
+    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence")                                        \
+    X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE, "decode steps of one token each after --n-depth")                            \
+    X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE, "positions in the KV before the step (context - 1)")                     \
+    X(prompt_gen, texts, "-pg,--prompt-gen", "", ON_SHAPE,                                                                  \
+      "pp,tg pairs: prefill pp tokens, then decode tg; may be repeated")                                                    \
+    X(batch, ints, "-b,--batch", "1", ON_SHAPE | ON_KVCALC, "sequences per step")                                           \
+    X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
+      "positions attended by a decode step, the new token included")                                                        \
+    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC, "weight types; default: the model's own")       \
+    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC, "KV types (both K and V)")                     \
+    X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type, where it differs from V")                          \
+    X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type, where it differs from K")                          \
+    X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
+    X(compute, text, "--compute", "", ON_SHAPE, "arithmetic type; default: by the weights")                                 \
+    X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC, "tensor-parallel ranks")                                                \
+    X(util, real, "--util", "0.9", ON_KVCALC, "share of device memory that may be used")                                    \
+    X(weight_bytes, text, "--weight-bytes", "", ON_KVCALC,                                                                  \
+      "weight bytes per rank, instead of the model's (16GiB, 15.01e9)")                                                     \
+    X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS, "samples per point")                   \
+    X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
+    X(seconds, real, "--seconds", "2", ON_MEASURE, "time to spend per point, at most --repetitions samples")                \
+    X(timeout, real, "--timeout", "60", ON_MEASURE, "seconds after which a point is given up")                              \
+    X(filter, text, "--filter", "", ON_SWEEP | ON_PREDICT, "only points whose key matches this regular expression")         \
+    X(resume, flag, "--resume", "", ON_SWEEP, "go on with an interrupted sweep")                                            \
+    X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
+    X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
+    X(seed, int, "--seed", "1", ON_ENGINE, "of random weights, KV and sampling")                                            \
+    X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS, "folder of results (ceilings: file); default results/")          \
+    X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
+    X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
+    X(chat, flag, "--chat", "", ON_GENERATE, "wrap the prompt in the model's chat format")                                  \
+    X(system, text, "--system", "", ON_GENERATE, "system text for --chat; default: the model's own")                        \
+    X(temperature, real, "--temperature,--temp", "0", ON_GENERATE, "0: greedy")                                             \
+    X(top_k, int, "--top-k", "0", ON_GENERATE, "0: off")                                                                    \
+    X(top_p, real, "--top-p", "1", ON_GENERATE, "1: off")                                                                   \
+    X(no_cache, flag, "--no-cache", "", ON_GENERATE, "recompute the whole prefix at each step")                             \
+    X(decode, flag, "--decode", "", ON_TOKENIZE, "ids to text")                                                             \
+    X(special, flag, "--special", "", ON_TOKENIZE, "add the tokenizer's own special tokens")                                \
+    X(golden, text, "--golden", "", ON_VERIFY, "folder or GGUF whose reference logits to compare with")                     \
+    X(json, flag, "--json", "", ~0, "machine-readable output")                                                              \
+    X(quiet, flag, "-q,--quiet", "", ON_ENGINE, "no progress")                                                              \
+    X(help, flag, "-h,--help", "", ~0, "this text")
+
+typedef bool option_flag;
+typedef int32_t option_int;
+typedef double option_real;
+typedef const char *option_text;
+typedef struct int_list option_ints;
+typedef struct text_list option_texts;
+
+struct options {
+#define X(field, kind, flags, fallback, commands, help) option_##kind field;
+    OPTIONS(X)
+#undef X
+#define X(field, kind, flags, fallback, commands, help) bool has_##field; // given on the command line
+    OPTIONS(X)
+#undef X
+    const char **arg; // positional arguments
+    int32_t n_args;
+};
+
+// Parses argv[1..] for one command. Unknown options name the nearest; values are checked by kind.
+bool options_parse(struct options *o, int command, int argc, char **argv, struct error *e);
+void options_free(struct options *o);
+
+// Aligned list of the command's options with defaults.
+void options_help(FILE *f, int command);
+
+// Parses "512,1024", "1-8", "1-64*2", "64-256+64" into a list the caller frees (value).
+bool int_list_parse(const char *text, struct int_list *out, struct error *e);
+
+#endif

@@ -1,0 +1,18 @@
+// The CPU backend: kernels per instruction set behind one dispatch table, chosen at run time by CPU features.
+#ifndef ENGINE_CPU_CPU_H
+#define ENGINE_CPU_CPU_H
+
+#include "engine/backend.h"
+
+// Registered in engine/backends.c. options->isa: "auto", "ref" (plain readable C, ref.c), "avx2", "avx512".
+bool cpu_backend_open(struct backend *out, const struct backend_options *options, struct error *e);
+
+// The cover alone: plain C, no device, no weights. Pricing needs no open backend.
+int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
+const char *cpu_kernel_name(void *unused, uint16_t kernel);
+
+// Facts for the record: what this machine is and which path was taken. Strings are owned by the library.
+const char *cpu_isa_selected(const struct backend *cpu); // "avx512"
+const char *cpu_isa_best(void);                          // what "auto" selects here
+
+#endif

@@ -1,0 +1,49 @@
+// A model as a user points at it: a Hugging Face folder, a GGUF file, a bare config.json, or a shape with random weights.
+// Owns the mapped files. Every length and offset read from a file is checked before it is used.
+#ifndef ENGINE_LOAD_MODEL_H
+#define ENGINE_LOAD_MODEL_H
+
+#include "engine/backend.h"
+
+enum model_format { MODEL_NONE, MODEL_HF, MODEL_GGUF, MODEL_CONFIG, MODEL_RANDOM };
+
+struct model {
+    struct model_spec spec;
+    enum model_format format;
+    char path[1024];
+    struct model_files *files; // owned: mapped files and their directory of tensors; NULL for MODEL_CONFIG
+};
+
+// path: a folder with config.json (weights optional: then MODEL_CONFIG), a .gguf file, or a config.json.
+bool model_open(struct model *m, const char *path, struct error *e);
+
+// A model of this shape whose weights are made by model_weights from a seed.
+void model_open_random(struct model *m, const struct model_spec *spec);
+void model_close(struct model *m); // accepts zeroed
+
+// For plan_options.tensor_dtype, ctx = the model: the type the file stores (F32 where it has no such tensor; model_weights
+// then says what is missing). Types the engine does not compute with directly are declared as what they are loaded as.
+enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec);
+bool model_has_weights(const struct model *m); // false for MODEL_CONFIG
+
+struct weights {
+    struct tensor *tensor; // [n_tensors of the plan]
+    void **owned;          // buffers that are not mapped from a file
+    int32_t n_owned;
+    uint64_t owned_bytes;
+};
+
+// The plan's tensors: pointers into the mapped file where it serves as it is, owned copies where not (Llama's q and k row
+// permutation in GGUF undone, other types converted). Shapes must agree with the plan, and NaN or infinite vectors are
+// refused. For MODEL_RANDOM: seeded, uniform in +-sqrt(3 / cols) for matrices (so rows have unit gain), 1 for norms, 0 for
+// biases; filled in the plan's types with `threads` threads (0: all).
+bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
+                   struct error *e);
+void weights_free(struct weights *w); // accepts zeroed
+
+// Parses the text of a Hugging Face config.json (versions 4 and 5). `where` names it in messages.
+// Unknown architectures are refused by name with the list of supported ones (ERROR_UNSUPPORTED).
+bool model_spec_from_config(struct model_spec *spec, const char *text, size_t size, const char *where, struct error *e);
+const char *const *model_families(int *n);
+
+#endif

@@ -1,0 +1,49 @@
+// What a decoder-only transformer is made of: the facts forward.c needs to write its plan, and no weights.
+// Field names are those of Hugging Face's config.json.
+#ifndef ENGINE_MODEL_SPEC_H
+#define ENGINE_MODEL_SPEC_H
+
+#include "engine/base/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MODEL_MAX_LAYERS = 256, MODEL_MAX_EOS = 8, MODEL_MAX_ROTARY = 512 };
+
+enum rope_kind {
+    ROPE_DEFAULT, // theta^(-2i/d)
+    ROPE_LINEAR,  // positions divided by `factor`
+    ROPE_LLAMA3,  // Llama 3.1: long wavelengths divided by `factor`, a ramp between, short ones kept
+    ROPE_FACTORS, // frequencies divided by freq_factor[i] (GGUF's rope_freqs tensor)
+};
+
+struct rope_spec {
+    enum rope_kind kind;
+    int32_t rotary_dim; // values of each head that turn; even, <= head_dim. Halves pair up: (i, i + rotary_dim/2)
+    double theta;
+    double factor, low_freq_factor, high_freq_factor; // ROPE_LINEAR uses factor only
+    int32_t original_max_position_embeddings;
+    float freq_factor[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2], ROPE_FACTORS
+};
+
+struct model_spec {
+    char name[128];  // as the user knows it
+    char family[32]; // "llama", "qwen2", "qwen3", "mistral"
+    int32_t num_hidden_layers, hidden_size, intermediate_size, vocab_size;
+    int32_t num_attention_heads, num_key_value_heads, head_dim;
+    int32_t max_position_embeddings;
+    float rms_norm_eps;
+    bool tie_word_embeddings;        // the head is the embedding table
+    bool qk_norm;                    // RMSNorm over each q and k head before rotary (Qwen3)
+    bool qkv_bias, o_bias, mlp_bias; // biases of the linear layers
+    enum dtype dtype;                // the data type its makers published
+    struct rope_spec rope;
+    int32_t window[MODEL_MAX_LAYERS]; // positions a token sees, itself included; 0: all of them
+    int32_t bos_token_id;             // -1: none
+    int32_t n_eos, eos_token_id[MODEL_MAX_EOS];
+};
+
+// out[i] = radians per position of pair i, rotary_dim / 2 of them.
+void rope_inv_freq(const struct rope_spec *rope, float *out);
+
+#endif

@@ -1,0 +1,157 @@
+// The forward pass as data: a plan is an immutable list of operations with symbolic row counts and activation slots.
+// forward.c writes plans; backends cover and walk them; roofline/cost.c prices them. A plan holds no weights.
+//
+// Letters for shapes: T rows of the step (all tokens), O rows whose logits are wanted, D hidden_size, H query heads,
+// K KV heads, d head_dim, F intermediate_size, V vocab_size. With tensor parallelism H, K, F, V are one rank's share.
+#ifndef ENGINE_OP_H
+#define ENGINE_OP_H
+
+#include "engine/base/error.h"
+#include "engine/model_spec.h"
+
+//        kind        name         in                out          dim
+#define OP_KINDS(X)                                                                                                         \
+    X(EMBED, "embed")         /* (token)             x [T, D]     {V, D}; weight [V, D], row looked up                   */ \
+    X(NORM, "norm")           /* x                   y            {n_groups, size}; weight [size]; param = eps.             \
+                                 RMSNorm of each group of `size` values of a row: {1, D}, or {H, d} for QK-norm          */ \
+    X(LINEAR, "linear")       /* x [., in]           y [., out]   {in, out}; weight [out, in], bias [out] or none        */ \
+    X(ROPE, "rope")           /* q or k              same shape   {n_heads, d, rotary_dim}; rotates by batch->pos        */ \
+    X(KV_WRITE, "kv_write")   /* k, v [T, K*d]       none         {K, d}; stores both under batch->pos                   */ \
+    X(ATTN, "attn")           /* q [T, H*d]          a [T, H*d]   {H, K, d, window}; param = scale. Reads the KV of its     \
+                                 sequence at positions max(0, pos-window+1)..pos; runs after the KV_WRITE of its layer   */ \
+    X(ACT, "act")             /* gate, up [., F]     silu(gate) * up   {F}                                               */ \
+    X(ADD, "add")             /* a, b [., n]         a + b        {n}                                                    */ \
+    X(ALLREDUCE, "allreduce") /* x                   sum over ranks   {n, tp}                                            */
+
+enum op_kind {
+#define X(id, name) OP_##id,
+    OP_KINDS(X)
+#undef X
+        OP_KIND_COUNT,
+};
+
+// How many rows an operation has. An operation with ROWS_OUT that reads a slot of ROWS_TOKENS reads, as its row i,
+// row batch->out_row[i] of the slot: that is how the last layer drops the rows nobody asked for.
+enum op_rows { ROWS_TOKENS, ROWS_OUT };
+
+struct op {
+    uint8_t kind;               // enum op_kind
+    uint8_t compute;            // enum dtype of the arithmetic: selects the peak
+    uint8_t rows;               // enum op_rows
+    int16_t layer;              // -1: outside the layers
+    int16_t kv_group, kv_layer; // which plan->kv_group, and which of its layers; -1: no KV
+    int16_t in[3], out;         // activation slots, one writer each; -1: none
+    int32_t weight, bias;       // tensor ids; -1: none
+    int32_t dim[6];             // meaning per kind, in the table above
+    float param;
+};
+
+// What a tensor is, with its name in Hugging Face folders and in GGUF files (%d: the layer).
+#define TENSOR_ROLES(X)                                                                                                     \
+    X(TOKEN_EMBD, "token_embd", "model.embed_tokens.weight", "token_embd.weight")                                           \
+    X(ATTN_NORM, "attn_norm", "model.layers.%d.input_layernorm.weight", "blk.%d.attn_norm.weight")                          \
+    X(ATTN_Q, "attn_q", "model.layers.%d.self_attn.q_proj.weight", "blk.%d.attn_q.weight")                                  \
+    X(ATTN_K, "attn_k", "model.layers.%d.self_attn.k_proj.weight", "blk.%d.attn_k.weight")                                  \
+    X(ATTN_V, "attn_v", "model.layers.%d.self_attn.v_proj.weight", "blk.%d.attn_v.weight")                                  \
+    X(ATTN_O, "attn_o", "model.layers.%d.self_attn.o_proj.weight", "blk.%d.attn_output.weight")                             \
+    X(ATTN_Q_BIAS, "attn_q_bias", "model.layers.%d.self_attn.q_proj.bias", "blk.%d.attn_q.bias")                            \
+    X(ATTN_K_BIAS, "attn_k_bias", "model.layers.%d.self_attn.k_proj.bias", "blk.%d.attn_k.bias")                            \
+    X(ATTN_V_BIAS, "attn_v_bias", "model.layers.%d.self_attn.v_proj.bias", "blk.%d.attn_v.bias")                            \
+    X(ATTN_O_BIAS, "attn_o_bias", "model.layers.%d.self_attn.o_proj.bias", "blk.%d.attn_output.bias")                       \
+    X(ATTN_Q_NORM, "attn_q_norm", "model.layers.%d.self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight")                   \
+    X(ATTN_K_NORM, "attn_k_norm", "model.layers.%d.self_attn.k_norm.weight", "blk.%d.attn_k_norm.weight")                   \
+    X(FFN_NORM, "ffn_norm", "model.layers.%d.post_attention_layernorm.weight", "blk.%d.ffn_norm.weight")                    \
+    X(FFN_GATE, "ffn_gate", "model.layers.%d.mlp.gate_proj.weight", "blk.%d.ffn_gate.weight")                               \
+    X(FFN_UP, "ffn_up", "model.layers.%d.mlp.up_proj.weight", "blk.%d.ffn_up.weight")                                       \
+    X(FFN_DOWN, "ffn_down", "model.layers.%d.mlp.down_proj.weight", "blk.%d.ffn_down.weight")                               \
+    X(FFN_GATE_BIAS, "ffn_gate_bias", "model.layers.%d.mlp.gate_proj.bias", "blk.%d.ffn_gate.bias")                         \
+    X(FFN_UP_BIAS, "ffn_up_bias", "model.layers.%d.mlp.up_proj.bias", "blk.%d.ffn_up.bias")                                 \
+    X(FFN_DOWN_BIAS, "ffn_down_bias", "model.layers.%d.mlp.down_proj.bias", "blk.%d.ffn_down.bias")                         \
+    X(OUTPUT_NORM, "output_norm", "model.norm.weight", "output_norm.weight")                                                \
+    X(OUTPUT, "output", "lm_head.weight", "output.weight")
+
+enum tensor_role {
+#define X(id, name, hf, gguf) TENSOR_##id,
+    TENSOR_ROLES(X)
+#undef X
+        TENSOR_ROLE_COUNT,
+};
+
+struct tensor_spec {
+    uint8_t role;       // enum tensor_role
+    uint8_t dtype;      // enum dtype: bytes of this tensor as streamed
+    int16_t layer;      // -1: outside the layers
+    int32_t rows, cols; // this rank's share; a vector is 1 row
+};
+
+// Bytes of the whole tensor, scales included.
+uint64_t tensor_bytes(const struct tensor_spec *t);
+
+struct slot {
+    int32_t width; // values per row
+    uint8_t rows;  // enum op_rows
+};
+
+// Layers whose KV has one geometry and one life time. All groups share the batch's block table.
+struct kv_group {
+    int32_t n_layers, num_key_value_heads, head_dim; // heads of this rank
+    int32_t window;                                  // 0: every position is kept and read
+};
+
+enum { PLAN_MAX_KV_GROUPS = 4 };
+
+struct plan {
+    char model[128];
+    int32_t tp;                      // ranks; the plan is one rank's
+    int32_t hidden_size, vocab_size; // vocab_size: width of the logits slot (one rank's share)
+    enum dtype act;                  // storage type of activation slots, for pricing
+    enum dtype kv_k, kv_v;           // storage types of K and V
+    struct rope_spec rope;
+    int32_t n_ops, n_slots, n_tensors, n_kv_groups;
+    struct op *op;              // [n_ops]
+    struct slot *slot;          // [n_slots]
+    struct tensor_spec *tensor; // [n_tensors]
+    struct kv_group kv_group[PLAN_MAX_KV_GROUPS];
+    int32_t logits; // slot of the logits [O, vocab_size]
+};
+
+struct plan_options {
+    int32_t tp;         // 0 or 1: one device
+    enum dtype weights; // of matrices; vectors are stored in it when it is f32, f16 or bf16, else in bf16
+    enum dtype kv_k, kv_v;
+    enum dtype compute; // of linear layers and attention
+    enum dtype act;
+    // When not NULL, the data type a file really stores for this tensor (plan->tensor[id].dtype). ctx is the caller's.
+    enum dtype (*tensor_dtype)(void *ctx, const struct tensor_spec *spec);
+    void *ctx;
+};
+
+// All of it by the weights' type: compute f32 for f32, bf16 for bf16 and the block types (weight-only quantization),
+// f16 for f16, fp8 for fp8; act f32 for f32 else bf16/f16; KV bf16 (f16 for f16 weights, f32 for f32).
+struct plan_options plan_options_default(enum dtype weights);
+
+// Writes the plan of a model (forward.c). Owns its arrays until plan_free. Fails with ERROR_UNSUPPORTED where heads,
+// KV heads or the feed-forward width do not divide by tp (KV heads fewer than tp are replicated).
+bool plan_make(struct plan *plan, const struct model_spec *spec, const struct plan_options *options, struct error *e);
+void plan_free(struct plan *plan);
+
+const char *op_kind_name(enum op_kind kind);
+
+// "linear" or, for an operation with a weight, its role: "attn_q", "ffn_down", "output".
+const char *op_label(const struct plan *plan, const struct op *op);
+
+// Names of a role's tensor; false if the result does not fit.
+bool tensor_name_hf(enum tensor_role role, int32_t layer, char *out, int size);
+bool tensor_name_gguf(enum tensor_role role, int32_t layer, char *out, int size);
+const char *tensor_role_name(enum tensor_role role); // "attn_q"
+
+// KV bytes that one token adds on this rank: sum over groups of layers x heads x (K row + V row), scales included.
+uint64_t plan_kv_bytes_per_token(const struct plan *plan);
+
+// Bytes of all tensors of this rank.
+uint64_t plan_weight_bytes(const struct plan *plan);
+
+// last[s] = index of the last operation that reads slot s (or writes it, if none reads): when its buffer is free again.
+void plan_slot_last_use(const struct plan *plan, int32_t *last); // [n_slots]
+
+#endif

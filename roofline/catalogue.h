@@ -1,0 +1,26 @@
+// Finding configs/: models and hardware by name or alias, wherever the program is installed.
+#ifndef ROOFLINE_CATALOGUE_H
+#define ROOFLINE_CATALOGUE_H
+
+#include "engine/load/model.h"
+
+// The folder with models/ and hardware/: $KVBENCH_CONFIGS, else configs/ beside the executable, else
+// ../share/kvbench/configs from it, else ./configs.
+bool catalogue_folder(char *out, int size, struct error *e);
+
+// "models" or "hardware": the path of the entry with this name or alias (Hugging Face ids with and without owner, any case;
+// `Meta-`, `-hf` and `-Instruct` optional). False with the nearest name if there is none.
+bool catalogue_find(const char *section, const char *name, char *path, int size, struct error *e);
+
+struct catalogue_row {
+    char name[64];
+    char detail[160]; // one line for `list`
+    bool supported;   // models: a plan can be made of it
+};
+// Malloc'ed rows, sorted by name.
+bool catalogue_list(const char *section, struct catalogue_row **rows, int *n, struct error *e);
+
+// What --model means: a catalogue name (random weights of that shape), or any path model_open takes.
+bool catalogue_open_model(struct model *m, const char *name_or_path, struct error *e);
+
+#endif
