@@ -1,57 +1,111 @@
-# kvbench: make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
-# Debian and Ubuntu packages and why each is here:
-#   libopenblas-dev  large f32 matrix products     libcjson-dev     JSON            libcsv-dev  CSV
-#   libpcre2-dev     tokenizer splitting patterns  libutf8proc-dev  Unicode NFC     gnuplot-nox pictures
-#   libcmocka-dev    tests                         clang, clang-format, libclang-rt: fuzzers and lint
-PACKAGES := gcc make pkg-config git libopenblas-dev libcjson-dev libcsv-dev libpcre2-dev libutf8proc-dev libcmocka-dev gnuplot-nox
+# make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
+# More: deps check sanitize fuzz fuzz-short lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
 PREFIX ?= /usr/local
 BUILD ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 OPT ?= -O3 -g
-VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+EXTRA ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_RUNS ?= 20000
+FUZZ_SECONDS ?= 300
 
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
-$(BUILD)/bench/%.o: CPPFLAGS += -DKVBENCH_VERSION=\"$(VERSION)\"
 CFLAGS := -std=c11 -Wall -Wextra -Werror -ffp-contract=off -pthread $(OPT) $(EXTRA)
-LIBS := -lcjson -lcsv -lpcre2-8 -lutf8proc -lm -lpthread
+LDFLAGS := -Wl,--as-needed
+LIBS := -lcjson -lcsv -lpcre2-8 -lutf8proc -lm
 BLAS := -lopenblas
 
-# Kernel sources that are compiled once per instruction set: engine/cpu/kernel_NAME.c for each ISA below.
+# Kernels are compiled once per instruction set: engine/cpu/kernels_*.c, chosen at run time.
+KERNELS := $(wildcard engine/cpu/kernels_*.c)
+ISAS := avx2 avx512
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
-ISA_FLAGS_avx512 := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mprefer-vector-width=512
+ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 \
+                    -mprefer-vector-width=512
 
-ENGINE := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c)
-CPU := $(wildcard engine/cpu/*.c)
-ROOFLINE := $(filter-out roofline/kvcalc.c,$(wildcard roofline/*.c))
-BENCH := $(filter-out bench/main.c,$(wildcard bench/*.c))
-LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(ENGINE) $(filter-out $(wildcard engine/cpu/kernels_*.c),$(CPU)) $(ROOFLINE) $(BENCH))
-KERNEL_OBJ := $(foreach i,avx2 avx512,$(patsubst %.c,$(BUILD)/%.$(i).o,$(wildcard engine/cpu/kernels_*.c)))
-TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+# Everything but the two main files is one library; tests and fuzzers link it as the programs do.
+SOURCES := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c \
+             engine/cpu/*.c roofline/*.c bench/*.c)
+LIB_SOURCES := $(filter-out $(KERNELS) roofline/kvcalc.c bench/main.c,$(SOURCES))
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(BUILD)/%.$(i).o))
+TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: kvbench kvcalc
-kvbench: $(BUILD)/bench/main.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) $^ $(LIBS) $(BLAS) -o $@
-kvcalc: $(BUILD)/roofline/kvcalc.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) $^ $(LIBS) -o $@
-$(BUILD)/libkvbench.a: $(LIB_OBJ) $(KERNEL_OBJ)
-	rm -f $@ && ar rcs $@ $^
-$(BUILD)/%.o: %.c
+kvbench kvcalc: %: $(BUILD)/%
+	@cp -f $< $@
+$(BUILD)/kvbench: $(BUILD)/bench/main.o $(BUILD)/libkvbench.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
+$(BUILD)/kvcalc: $(BUILD)/roofline/kvcalc.o $(BUILD)/libkvbench.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+$(BUILD)/libkvbench.a: $(LIB_OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
+
+# Files that change only when what they hold does, so that what depends on them is never stale and seldom rebuilt.
+VERSION := $(shell git -c safe.directory='*' describe --always --dirty 2>/dev/null || echo unknown)
+keep = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+$(BUILD)/version: FORCE
+	$(call keep,$(VERSION))
+$(BUILD)/flags: FORCE
+	$(call keep,$(CC) $(CFLAGS))
+$(BUILD)/engine/base/version.o: CPPFLAGS += -DKVBENCH_VERSION='"$(VERSION)"'
+$(BUILD)/engine/base/version.o: $(BUILD)/version
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 define isa_rule
-$(BUILD)/%.$(1).o: %.c
+$$(BUILD)/%.$(1).o: %.c $$(BUILD)/flags
 	@mkdir -p $$(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_FLAGS_$(1)) -DISA=$(1) -c $$< -o $$@
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_FLAGS_$(1)) -DISA=$(1) -c $$< -o $$@
 endef
-$(foreach i,avx2 avx512,$(eval $(call isa_rule,$(i))))
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libkvbench.a
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $< $(BUILD)/libkvbench.a $(LIBS) $(BLAS) -lcmocka -o $@
-check: kvbench kvcalc $(TESTS)
-	@for t in $(TESTS); do $$t || exit 1; done
-clean:
-	rm -rf $(BUILD) kvbench kvcalc
+$(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libkvbench.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
+	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 
-.PHONY: all check clean
+# One more make in the same folder, with another build folder or in parallel.
+AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+SANITIZE := -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ := $(AGAIN) CC=clang BUILD=build-fuzz OPT="-O1 -g" EXTRA="$(SANITIZE) -fsanitize=fuzzer-no-link"
+
+deps:
+	@tools/deps.sh
+test: deps
+	@$(AGAIN) check
+check: all $(TESTS)
+	@tools/test.sh $(BUILD) $(TESTS)
+sanitize:
+	@$(AGAIN) BUILD=build-san OPT="-O1 -g" EXTRA="$(SANITIZE)" check-sanitized
+check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS)
+	@tools/test.sh $(BUILD) $(TESTS)
+fuzz-short:
+	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -seed=1" run-fuzzers
+fuzz:
+	@$(FUZZ) FUZZ_ARGS="-max_total_time=$(FUZZ_SECONDS)" run-fuzzers
+run-fuzzers: $(FUZZERS)
+	@tools/fuzz.sh "$(FUZZ_ARGS)" $(FUZZERS)
+lint:
+	@tools/lint.sh
+demo: deps
+	@$(AGAIN) all
+	@tools/demo.sh
+plots:
+	@tools/plots.sh
+model:
+	@tools/fetch_model.sh
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kvbench
+	install kvbench kvcalc $(DESTDIR)$(PREFIX)/bin
+	cp -R configs $(DESTDIR)$(PREFIX)/share/kvbench
+clean:
+	rm -rf build build-san build-fuzz kvbench kvcalc
+
+FORCE:
+.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers lint demo plots model install clean FORCE
 .SECONDARY:
+.DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

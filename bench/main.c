@@ -1,6 +1,6 @@
 #include "bench/command.h"
-#include "bench/version.h"
 #include "engine/base/names.h"
+#include "engine/base/version.h"
 
 #include <string.h>
 
@@ -67,7 +67,7 @@ enum { N_COMMANDS = sizeof COMMAND / sizeof *COMMAND };
 static void print_help(FILE *f)
 {
     fprintf(f, "kvbench %s: how fast an LLM should run here, how fast it does, and where the rest went\n\n",
-            KVBENCH_VERSION);
+            kvbench_version);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(f, "  kvbench %-9s %-25s %s\n", COMMAND[i].name, COMMAND[i].arguments, COMMAND[i].summary);
     fprintf(f, "\nkvbench COMMAND --help shows a command's options with their defaults.\n");
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!strcmp(argv[1], "--version")) {
-        printf("kvbench %s\n", KVBENCH_VERSION);
+        printf("kvbench %s\n", kvbench_version);
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)

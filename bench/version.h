@@ -1,4 +1,2 @@
-// The version the Makefile found by git describe.
-#ifndef KVBENCH_VERSION
-#define KVBENCH_VERSION "unknown"
-#endif
+#include "engine/base/version.h"
+#define KVBENCH_VERSION kvbench_version

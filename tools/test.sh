@@ -1,0 +1,48 @@
+#!/bin/bash
+# usage: test.sh BUILD PROGRAM...   Runs the cmocka programs and then the command-line tests on BUILD's kvbench and kvcalc.
+# One line a program, all of the output of those that fail; the last line is "tests: N passed, N failed, N skipped".
+set -u
+build=$1
+shift
+limit_s=${KVBENCH_TEST_TIMEOUT:-300}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0 failed=0 skipped=0
+
+# Counts the lines of the TAP report in $log that match a pattern.
+count() { grep -cE "$1" "$log"; }
+
+run() { # NAME COMMAND...
+    local name=$1 start=$SECONDS status ok bad skip
+    shift
+    timeout "$limit_s" "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    skip=$(count '^ok .*# SKIP')
+    ok=$(($(count '^ok ') - skip))
+    bad=$(count '^not ok ')
+    # A program that dies, or reports nothing, is a failure of its own.
+    if [ $((ok + bad + skip)) -eq 0 ] || { [ $status -ne 0 ] && [ "$bad" -eq 0 ]; }; then
+        bad=$((bad + 1))
+        echo "exit status $status" >>"$log"
+    fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+    printf '%-5s %-24s %3d passed, %d failed, %d skipped (%d s)\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAILS)" "$name" \
+        "$ok" "$bad" "$skip" $((SECONDS - start))
+    if [ "$bad" -ne 0 ]; then
+        sed 's/^/      /' "$log"
+    else
+        grep -E '^ok .*# SKIP' "$log" | sed 's/^ok [0-9]* *-* */      skipped: /; s/# SKIP *//'
+    fi
+}
+
+export CMOCKA_MESSAGE_OUTPUT=TAP
+export KVBENCH=$build/kvbench KVCALC=$build/kvcalc
+for program in "$@"; do
+    run "$(basename "$program")" "$program"
+done
+for script in tests/cli/*.sh; do
+    case $script in */lib.sh | */run.sh) continue ;; esac
+    [ -e "$script" ] && run "cli/$(basename "$script" .sh)" bash "$script"
+done
+echo "tests: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
