@@ -44,7 +44,8 @@ enum command_bit {
     X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT,                                \
       "cpu, null; auto: the best here")                                                                                     \
     X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY, "device number, where there are several")         \
-    X(threads, int, "-t,--threads", "0", ON_ENGINE, "threads; 0: one per allowed CPU")                                      \
+    X(threads, int, "-t,--threads", "0", ON_ENGINE & ~ON_MEASURE, "threads; 0: one per allowed CPU")                        \
+    X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
     X(isa, text, "--isa", "auto", ON_ENGINE, "kernel set: auto, ref, avx2, avx512")                                         \
     X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence")                                        \
