@@ -76,6 +76,7 @@ struct backend {
     int32_t (*cover)(void *self, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
 
     // Takes the plan (kept by reference), the weights [plan->n_tensors] (NULL where the backend holds none) and the KV pool.
+    // Called again, it replaces all three (other block sizes, other KV types); KV written before is lost.
     bool (*load)(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *kv,
                  struct error *e);
 

@@ -10,10 +10,12 @@
 struct token_source {
     void *self;
     bool needs_logits;
-    // The next id after n_tokens tokens of the sequence. logits: [vocab_size] or NULL when !needs_logits; may be modified.
+    // The next id after n_tokens tokens of the sequence; -1: no memory. logits: [vocab_size] or NULL when !needs_logits; may
+    // be modified.
     int32_t (*next)(void *self, float *logits, int32_t vocab_size, int32_t n_tokens);
 };
 
+// Temperature, then top-k, then top-p. The draw depends on seed and n_tokens alone, not on what was drawn before.
 struct sampler {
     float temperature; // 0: greedy (ties go to the lowest id)
     int32_t top_k;     // 0: off
