@@ -1,4 +1,11 @@
 // What a machine can do: the catalogue entry or measured file of one device. Vendor GB/s are decimal, memory sizes binary.
+//
+// {"name": "h100-sxm", "title": "H100 SXM", "aliases": ["h100"], "vendor": "NVIDIA", "kind": "gpu", "arch": "Hopper",
+//  "memory_MiB": 81559, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir": 63,
+//  "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...},
+//  "source": "...", "note": "..."}
+// VALUE is a number, or {"value": 3352.3, "method": "derived", "n": 7, "spread": 0.02, "date": "2025-01-31", "source":
+// "..."}.
 #ifndef ROOFLINE_HARDWARE_H
 #define ROOFLINE_HARDWARE_H
 
@@ -7,8 +14,9 @@
 
 // The three meanings a peak can have (DESIGN: hard is physics, datasheet is print, attainable is a microbenchmark).
 enum roof_kind { ROOF_HARD, ROOF_DATASHEET, ROOF_ATTAINABLE, ROOF_KINDS };
+const char *roof_kind_name(enum roof_kind kind); // "hard": also the JSON key
 
-// 0 means unknown.
+// value 0 means unknown.
 struct hw_value {
     double value;    // bytes/s or FLOP/s
     char method[12]; // "printed", "derived", "measured", "published"
@@ -19,27 +27,37 @@ struct hw_value {
 };
 
 struct hardware {
-    char name[64], title[96];              // "h100-sxm", "H100 SXM"
-    char vendor[32], kind[8];              // kind: "gpu" or "cpu"
-    uint64_t memory_bytes;                 // what the driver reports; marketed size where nobody printed it; 0: unknown
-    uint64_t llc_bytes;                    // last-level cache, 0: unknown
-    struct hw_value bandwidth[ROOF_KINDS]; // main memory, read, bytes/s
+    char name[64], title[96];            // "h100-sxm", "H100 SXM"
+    char vendor[32], kind[16], arch[32]; // kind: "gpu", "cpu" or "accelerator"
+    uint64_t memory_bytes;               // what the driver reports; marketed size where nobody printed it; 0: unknown
+    uint64_t cache_bytes; // what can outlive a step on the chip (L2, and L3 or Infinity Cache behind it), 0: unknown
+    struct hw_value bandwidth[ROOF_KINDS];         // main memory, read, bytes/s
     struct hw_value peak[ROOF_KINDS][DTYPE_COUNT]; // dense FLOP/s by compute type
+    char link[48];                                 // "NVLink4"
     double link_bytes_per_s_bidir;                 // both directions together, 0: none
-    char source[256];
+    double pcie_bytes_per_s;                       // each direction, 0: unknown
+    char source[512], note[512];
 };
 
-// name: a catalogue name or alias, or a path to a hardware JSON.
+// name: a catalogue name or alias, or a path to a hardware JSON (what has a '/' or ends in .json).
 bool hardware_load(struct hardware *hw, const char *name, struct error *e);
-
-// The dense peak for arithmetic in `compute`: its own, else the one the device would use instead (bf16 -> f32 where there is
-// none: widened; fp8, int8 -> the 16-bit peak). 0 if nothing is known.
-double hardware_peak(const struct hardware *hw, enum roof_kind kind, enum dtype compute);
-double hardware_bandwidth(const struct hardware *hw, enum roof_kind kind);
-// FLOP/byte at which compute and bandwidth take equally long; 0 if unknown.
-double hardware_ridge(const struct hardware *hw, enum roof_kind kind, enum dtype compute);
 
 // Writes the file that hardware_load reads.
 bool hardware_save(const struct hardware *hw, const char *path, struct error *e);
+
+// The type whose peak bounds arithmetic in `compute`: its own where the device has it, else what it would use instead
+// (bf16 and f16 widened to f32; fp8, int8 and block types in 16 bit).
+enum dtype hardware_compute_type(const struct hardware *hw, enum dtype compute);
+
+// The dense peak for arithmetic in `compute` (through hardware_compute_type) and the bandwidth, of exactly this kind;
+// 0 if unknown.
+double hardware_peak(const struct hardware *hw, enum roof_kind kind, enum dtype compute);
+double hardware_bandwidth(const struct hardware *hw, enum roof_kind kind);
+
+// Bytes/s of one rank's link in one direction: half of the bidirectional rate, else PCIe's; 0 if unknown.
+double hardware_link(const struct hardware *hw);
+
+// FLOP/byte at which compute and bandwidth take equally long; 0 if unknown.
+double hardware_ridge(const struct hardware *hw, enum roof_kind kind, enum dtype compute);
 
 #endif

@@ -5,30 +5,39 @@
 #include "roofline/cost.h"
 #include "roofline/hardware.h"
 
-// All in ns; 0 means unknown (no hard peaks, say).
+// The best known ceiling where it is not known as attainable: attainable, else datasheet, else hard.
+enum roof_kind roofline_bandwidth_kind(const struct hardware *hw);
+enum roof_kind roofline_peak_kind(const struct hardware *hw, enum dtype compute);
+
+// All in ns; 0 means unknown (bound and floor without hard peaks, the others without any).
 struct prediction {
-    double bound_ns;      // compulsory totals at hard peaks: max(bytes/bandwidth, sum of flops/peak, link)
-    double floor_ns;      // sum over operations of their floors at hard peaks (T1)
-    double roof_ns;       // sum over operations of max(flops/peak, bytes/bandwidth) at attainable ceilings (T2)
+    double bound_ns; // T0: max(bytes/bandwidth, FLOPs/peak, link) of the step's totals at hard peaks. What the cache can
+                     // keep from one step to the next is not charged, so that a repeated step cannot beat it
+    double floor_ns; // T1: sum over operations of their floors at hard peaks, nothing kept in caches
+    double roof_ns;  // T2: sum over operations of max(FLOPs/peak, bytes/bandwidth, link) at attainable ceilings
     double roof_total_ns; // max of totals at attainable ceilings
-    double spans_ns;      // executed spans with the activations that cross their edges, attainable ceilings (T3)
+    double spans_ns;      // T3: as roof, with the activations that cross the edges of executed spans
+    double roof_spread;   // relative spread of the ceilings behind roof_ns, weighted by time; 0 if not measured
     struct cost cost;     // of the step under the given cover
     char limit[12];       // what the roof is made of mostly: "bandwidth", "compute" or "link"
+    char source[12];      // the weakest kind of ceiling it rests on: "attainable", "datasheet" or "hard"
 };
 
-// spans: the cover priced for T3 (operation by operation when NULL). Attainable values fall back to the datasheet's, then
-// the hard ones, where nobody measured; roof_source says which was used ("attainable", "datasheet", "hard").
+// spans: the cover priced for T3 (operation by operation when NULL).
 bool roofline_price(const struct plan *plan, const struct batch *batch, const struct hardware *hw, const struct span *spans,
                     int32_t n_spans, struct prediction *out, struct error *e);
-const char *roofline_source(const struct hardware *hw);
 
-// roof of each operation of the plan: op_ns[plan->n_ops]; for the ops table and picture.
-bool roofline_price_ops(const struct plan *plan, const struct batch *batch, const struct hardware *hw, double *op_ns,
-                        struct error *e);
+// The same, operation by operation: ops[plan->n_ops].
+struct op_price {
+    struct cost cost;
+    double roof_ns, span_ns; // sums of these are the prediction's roof_ns and spans_ns
+};
+bool roofline_price_ops(const struct plan *plan, const struct batch *batch, const struct hardware *hw,
+                        const struct span *spans, int32_t n_spans, struct op_price *ops, struct error *e);
 
-// A backend whose run() advances a simulated clock by the roof of each span of `cover`'s cover, and writes the trace rows.
-// Reads return zeros. hw and cover must outlive it.
-bool roofline_backend_open(struct backend *out, const struct hardware *hw,
+// A backend whose run() advances a simulated clock by the price (T3) of each span of `cover`'s cover, and writes the trace
+// rows. cover NULL: operation by operation. Reads return zeros. hw, cover and its self must outlive it.
+bool roofline_backend_open(struct backend *out, const struct hardware *hw, void *cover_self,
                            int32_t (*cover)(void *, const struct plan *, const struct batch_shape *, struct span *),
                            struct error *e);
 
