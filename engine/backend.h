@@ -70,6 +70,7 @@ struct kv_move {
 struct backend {
     const char *name;
     void *self;
+    bool weightless; // computes nothing: load takes no weights (null, roofline)
     bool (*supports)(void *self, const struct op *op, struct error *e);
 
     // Fills spans[plan->n_ops] and returns how many: each operation exactly once, in order.

@@ -294,6 +294,7 @@ bool null_backend_open(struct backend *out, const struct backend_options *option
         return error_set(e, ERROR_MEMORY, "no memory for the null backend");
     *out = (struct backend){.name = "null",
                             .self = null,
+                            .weightless = true,
                             .supports = null_supports,
                             .cover = null_cover,
                             .load = null_load,

@@ -1,0 +1,157 @@
+#include "bench/open.h"
+
+#include "engine/base/memory.h"
+#include "engine/base/units.h"
+#include "roofline/catalogue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct open_request open_request_of(const struct options *o)
+{
+    int32_t threads = o->threads_list.n && !o->threads ? o->threads_list.value[0] : o->threads;
+    return (struct open_request){.model = o->model,
+                                 .backend = o->backend,
+                                 .device = {.threads = threads, .cpu_list = o->cpu_list, .isa = o->isa, .device = o->device},
+                                 .weights = o->weights.n ? o->weights.value[0] : NULL,
+                                 .seed = (uint64_t)o->seed};
+}
+
+bool open_parse_type(const char *name, enum dtype *out, struct error *e)
+{
+    char known[256] = "";
+    if (dtype_parse(name, out))
+        return true;
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", dtype_name((enum dtype)i));
+    return error_set(e, ERROR_USAGE, "unknown type '%.40s', expected one of %s", name, known);
+}
+
+bool open_check_memory(const char *what, uint64_t bytes, struct error *e)
+{
+    char need[24], have[24];
+    uint64_t available = memory_available("");
+    return bytes <= available || error_set(e, ERROR_MEMORY, "%s: needs %s of memory, %s are available", what,
+                                           format_bytes(bytes, need), format_bytes(available, have));
+}
+
+struct kv_config kv_config_for(int32_t n_seqs, int32_t context, int32_t block_size, int32_t max_tokens, int32_t max_out)
+{
+    int32_t size = block_size > 0 ? block_size : context;
+    int64_t n_blocks = (int64_t)n_seqs * ((context + size - 1) / size);
+    return (struct kv_config){.n_blocks = n_blocks < INT32_MAX ? (int32_t)n_blocks : INT32_MAX,
+                              .block_size = size,
+                              .max_tokens = max_tokens,
+                              .max_seqs = n_seqs,
+                              .max_out = max_out};
+}
+
+uint64_t open_kv_bytes(const struct plan *plan, const struct kv_config *kv)
+{
+    uint64_t tokens, bytes;
+    size_mul((uint64_t)kv->n_blocks, (uint64_t)kv->block_size, &tokens);
+    size_mul(tokens, plan_kv_bytes_per_token(plan), &bytes);
+    return bytes;
+}
+
+static uint64_t slot_bytes(const struct plan *plan, const struct kv_config *kv, int32_t slot)
+{
+    int32_t rows = plan->slot[slot].rows == ROWS_OUT ? kv->max_out : kv->max_tokens;
+    return (uint64_t)rows * (uint64_t)plan->slot[slot].width * sizeof(float);
+}
+
+uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *kv)
+{
+    int32_t *last = calloc((size_t)plan->n_slots, sizeof *last);
+    uint64_t alive = 0, peak = 0;
+    if (!last)
+        return 0;
+    plan_slot_last_use(plan, last);
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        alive += op->out >= 0 ? slot_bytes(plan, kv, op->out) : 0;
+        peak = alive > peak ? alive : peak;
+        for (int k = 0; k < 3; k++)
+            if (op->in[k] >= 0 && last[op->in[k]] == i) {
+                alive -= slot_bytes(plan, kv, op->in[k]);
+                last[op->in[k]] = -1; // once, even when an operation reads a slot twice
+            }
+    }
+    free(last);
+    return peak;
+}
+
+static bool load_weights(struct opened *o, const struct open_request *request, struct error *e)
+{
+    if (o->backend.weightless)
+        return true;
+    if (!model_has_weights(&o->model))
+        return error_set(e, ERROR_FILE, "'%s' has no weights beside it, expected safetensors or a GGUF file",
+                         request->model);
+    return open_check_memory(o->model.spec.name, plan_weight_bytes(&o->plan), e) &&
+           model_weights(&o->model, &o->plan, request->seed, request->device.threads, &o->weights, e);
+}
+
+static bool choose_types(struct opened *o, const struct open_request *request, struct error *e)
+{
+    enum dtype type = o->model.spec.dtype;
+    if (request->weights && !open_parse_type(request->weights, &type, e))
+        return false;
+    o->options = plan_options_default(type);
+    if (!request->weights && (o->model.format == MODEL_HF || o->model.format == MODEL_GGUF)) {
+        o->options.tensor_dtype = model_tensor_dtype;
+        o->options.ctx = &o->model;
+    }
+    return true;
+}
+
+bool open_model(struct opened *o, const struct open_request *request, struct error *e)
+{
+    *o = (struct opened){0};
+    const char *backend = request->backend && strcmp(request->backend, "auto") ? request->backend : "cpu";
+    bool ok = request->model ? true : error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
+    ok = ok && catalogue_open_model(&o->model, request->model, e) && choose_types(o, request, e) &&
+         plan_make(&o->plan, &o->model.spec, &o->options, e) && backend_open(&o->backend, backend, &request->device, e) &&
+         load_weights(o, request, e);
+    if (!ok)
+        open_close(o);
+    return ok;
+}
+
+// What the KV and activations of this plan take beyond those already loaded, which the backend gives back first.
+static bool check_room(const struct opened *o, const struct plan *plan, const struct kv_config *kv, struct error *e)
+{
+    char what[192];
+    uint64_t held = 0, needed;
+    if (o->engine.plan)
+        held = open_kv_bytes(&o->plan, &o->engine.kv) + open_activation_bytes(&o->plan, &o->engine.kv);
+    size_add(open_kv_bytes(plan, kv), open_activation_bytes(plan, kv), &needed);
+    snprintf(what, sizeof what, "'%s' with KV of %lld tokens", o->model.spec.name, (long long)kv->n_blocks * kv->block_size);
+    return o->backend.weightless || open_check_memory(what, needed > held ? needed - held : 0, e);
+}
+
+bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e)
+{
+    struct plan plan, old = o->plan;
+    if (!plan_make(&plan, &o->model.spec, &o->options, e))
+        return false;
+    if (!check_room(o, &plan, kv, e)) {
+        plan_free(&plan);
+        return false;
+    }
+    engine_close(&o->engine);
+    o->plan = plan;
+    bool ok = engine_open(&o->engine, &o->plan, o->weights.tensor, &o->backend, kv, e);
+    plan_free(&old); // only now: until load the backend refers to it
+    return ok;
+}
+
+void open_close(struct opened *o)
+{
+    engine_close(&o->engine);
+    backend_close(&o->backend);
+    weights_free(&o->weights);
+    plan_free(&o->plan);
+    model_close(&o->model);
+    *o = (struct opened){0};
+}

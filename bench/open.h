@@ -1,0 +1,52 @@
+// Opening for commands: from names and types to an engine that can run, with memory checked before it is taken.
+#ifndef BENCH_OPEN_H
+#define BENCH_OPEN_H
+
+#include "engine/base/options.h"
+#include "engine/engine.h"
+#include "engine/load/model.h"
+
+struct open_request {
+    const char *model;   // catalogue name or path
+    const char *backend; // NULL or "auto": the best here
+    struct backend_options device;
+    const char *weights; // a type's name; NULL: the model's own
+    uint64_t seed;       // of random weights
+};
+
+// Everything a command opens, in the order of opening. Do not move it: the plan options point at the model.
+struct opened {
+    struct model model;
+    struct plan_options options; // kv_k, kv_v, compute and act may be changed before open_engine
+    struct plan plan;
+    struct weights weights;
+    struct backend backend;
+    struct engine engine;
+};
+
+// --model, --backend, --device, --threads, --cpu-list, --isa, --weights (the first) and --seed.
+struct open_request open_request_of(const struct options *o);
+
+// Model, backend and weights. Fails with ERROR_MEMORY before weights are made that would not fit.
+bool open_model(struct opened *o, const struct open_request *request, struct error *e);
+
+// The engine, or another one over the same weights: makes the plan of o->options and loads it with this pool. Fails with
+// ERROR_MEMORY (and keeps the engine it had) if KV and activations would not fit.
+bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e);
+
+void open_close(struct opened *o); // accepts zeroed
+
+// A pool for n_seqs sequences of `context` tokens. block_size 0: contiguous, one block per sequence.
+struct kv_config kv_config_for(int32_t n_seqs, int32_t context, int32_t block_size, int32_t max_tokens, int32_t max_out);
+
+// Bytes of the KV pool, and of the activations alive at once in the largest step (as f32).
+uint64_t open_kv_bytes(const struct plan *plan, const struct kv_config *kv);
+uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *kv);
+
+// False with ERROR_MEMORY and the numbers if `bytes` more for `what` cannot be taken here.
+bool open_check_memory(const char *what, uint64_t bytes, struct error *e);
+
+// The type of this name, or an error that lists them.
+bool open_parse_type(const char *name, enum dtype *out, struct error *e);
+
+#endif
