@@ -22,28 +22,30 @@ uint64_t cost_flops(const struct cost *c); // all types
 uint64_t cost_bytes(const struct cost *c); // weights + KV read + KV written (what `bound` and `roof` count)
 
 // A walk over the operations of one step, in order: it remembers which tensors and slots have been paid for. Made once
-// per plan, begun anew for each step; begin and op allocate nothing and take O(sequences) and O(1).
+// per plan, begun anew for each step; begin takes O(slots + sequences), next O(1), and neither allocates.
 struct cost_walk {
-    const struct plan *plan; // the caller's
+    const struct plan *plan; // the caller's, as are batch and spans
     const struct batch *batch;
-    int32_t *last_use, *writer, *read_by; // [n_slots] last reader; writer; span (its first operation) that last paid a read
-    uint64_t *charged;                    // [n_tensors] bytes already charged in this step
-    uint64_t pairs[PLAN_MAX_KV_GROUPS];   // (row, key) pairs attended in one layer of the group
+    const struct span *spans;
+    int32_t op, span;             // next operation, and the span it is in
+    int32_t *last_use, *writer;   // [n_slots] operation that last reads it, that writes it
+    int32_t *read_by, *read_rows; // [n_slots] span (its first operation) that last paid for reading it, and how many rows
+    uint64_t *charged;            // [n_tensors] bytes already charged in this step
+    uint64_t pairs[PLAN_MAX_KV_GROUPS];     // (row, key) pairs attended in one layer of the group
     uint64_t positions[PLAN_MAX_KV_GROUPS]; // KV positions read in one layer of the group
 };
 
 bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *e);
-void cost_walk_begin(struct cost_walk *w, const struct batch *batch);
 void cost_walk_free(struct cost_walk *w); // accepts zeroed
 
-// Cost of operation `i`, run as part of `span`; *out is overwritten. Each operation once per step, in order.
-void cost_walk_op(struct cost_walk *w, int32_t i, const struct span *span, struct cost *out);
+// spans: a cover of the plan; NULL: operation by operation. Fails if it is no cover.
+bool cost_walk_begin(struct cost_walk *w, const struct batch *batch, const struct span *spans, int32_t n_spans,
+                     struct error *e);
+// The cost of the next operation (*out is overwritten); false after the last.
+bool cost_walk_next(struct cost_walk *w, struct cost *out);
 
-// The whole step under a cover (operation by operation when spans is NULL).
+// The whole step at once.
 bool cost_of_step(const struct plan *plan, const struct batch *batch, const struct span *spans, int32_t n_spans,
                   struct cost *out, struct error *e);
-
-// Fails unless the spans are a cover: every operation exactly once, in order.
-bool cover_check(const struct plan *plan, const struct span *spans, int32_t n_spans, struct error *e);
 
 #endif

@@ -1,0 +1,223 @@
+#include "roofline/cost.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void cost_add(struct cost *sum, const struct cost *c)
+{
+    sum->weight_bytes += c->weight_bytes;
+    sum->kv_read_bytes += c->kv_read_bytes;
+    sum->kv_write_bytes += c->kv_write_bytes;
+    sum->act_bytes += c->act_bytes;
+    sum->link_bytes += c->link_bytes;
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        sum->flops[t] += c->flops[t];
+}
+
+uint64_t cost_flops(const struct cost *c)
+{
+    uint64_t sum = 0;
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        sum += c->flops[t];
+    return sum;
+}
+
+uint64_t cost_bytes(const struct cost *c)
+{
+    return c->weight_bytes + c->kv_read_bytes + c->kv_write_bytes;
+}
+
+bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *e)
+{
+    size_t n_slots = (size_t)plan->n_slots, n_tensors = (size_t)plan->n_tensors;
+    *w = (struct cost_walk){.plan = plan};
+    w->last_use = calloc(4 * n_slots, sizeof *w->last_use);
+    w->charged = calloc(n_tensors, sizeof *w->charged);
+    if (!w->last_use || !w->charged) {
+        cost_walk_free(w);
+        return error_set(e, ERROR_MEMORY, "no memory to price '%s'", plan->model);
+    }
+    w->writer = w->last_use + n_slots;
+    w->read_by = w->writer + n_slots;
+    w->read_rows = w->read_by + n_slots;
+    plan_slot_last_use(plan, w->last_use);
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].out >= 0)
+            w->writer[plan->op[i].out] = i;
+    return true;
+}
+
+void cost_walk_free(struct cost_walk *w)
+{
+    free(w->last_use); // the first of four arrays
+    free(w->charged);
+    *w = (struct cost_walk){0};
+}
+
+// Sum of min(i, window) for i = 1..n: the keys that rows at positions 0..n-1 attend.
+static uint64_t pairs_of_prefix(uint64_t n, uint64_t window)
+{
+    if (!window || n <= window)
+        return n * (n + 1) / 2;
+    return window * (window + 1) / 2 + (n - window) * window;
+}
+
+// Rows at scattered positions (a speculative tree, say): each attends its own stretch, and stretches may overlap.
+static void attend_scattered(const int32_t *pos, int32_t n, int32_t window, uint64_t *pairs, uint64_t *positions)
+{
+    int64_t counted = 0; // positions below this one are counted
+    for (int32_t i = 0; i < n; i++) {
+        int64_t end = (int64_t)pos[i] + 1, begin = window && end > window ? end - window : 0;
+        *pairs += (uint64_t)(end - begin);
+        *positions += (uint64_t)(end - (begin > counted ? begin : counted));
+        counted = end;
+    }
+}
+
+// Adds what the n rows of one sequence attend: (row, key) pairs, and the distinct positions among the keys.
+static void attend(const int32_t *pos, int32_t n, int32_t window, uint64_t *pairs, uint64_t *positions)
+{
+    if (n < 1)
+        return;
+    int64_t first = pos[0], end = (int64_t)pos[n - 1] + 1;
+    if (end - first != n) {
+        attend_scattered(pos, n, window, pairs, positions);
+        return;
+    }
+    *pairs += pairs_of_prefix((uint64_t)end, (uint64_t)window) - pairs_of_prefix((uint64_t)first, (uint64_t)window);
+    *positions += (uint64_t)(window && first + 1 > window ? end - (first + 1 - window) : end);
+}
+
+// Every operation exactly once, in order.
+static bool check_cover(const struct plan *plan, const struct span *spans, int32_t n_spans, struct error *e)
+{
+    int32_t next = 0;
+    for (int32_t i = 0; i < n_spans; i++) {
+        if (spans[i].first != next || spans[i].count < 1 || spans[i].count > plan->n_ops - next)
+            return error_set(e, ERROR_FAILED, "span %d is operations %d to %d, expected them from %d on", i, spans[i].first,
+                             spans[i].first + spans[i].count - 1, next);
+        next += spans[i].count;
+    }
+    return next == plan->n_ops || error_set(e, ERROR_FAILED, "the spans cover %d of %d operations", next, plan->n_ops);
+}
+
+bool cost_walk_begin(struct cost_walk *w, const struct batch *batch, const struct span *spans, int32_t n_spans,
+                     struct error *e)
+{
+    const struct plan *plan = w->plan;
+    if (spans && !check_cover(plan, spans, n_spans, e))
+        return false;
+    w->batch = batch, w->spans = spans, w->op = w->span = 0;
+    for (int32_t s = 0; s < plan->n_slots; s++)
+        w->read_by[s] = -1;
+    memset(w->charged, 0, (size_t)plan->n_tensors * sizeof *w->charged);
+    for (int32_t g = 0; g < plan->n_kv_groups; g++) {
+        w->pairs[g] = w->positions[g] = 0;
+        for (int32_t s = 0; s < batch->n_seqs; s++) {
+            int32_t first = batch->seq_first[s];
+            attend(batch->pos + first, batch->seq_first[s + 1] - first, plan->kv_group[g].window, &w->pairs[g],
+                   &w->positions[g]);
+        }
+    }
+    return true;
+}
+
+static uint64_t rows_of(const struct cost_walk *w, const struct op *op)
+{
+    return (uint64_t)(op->rows == ROWS_OUT ? w->batch->n_out : w->batch->n_tokens);
+}
+
+// Up to `bytes` of a tensor, as far as nobody in this step has paid for them.
+static uint64_t charge(struct cost_walk *w, int32_t tensor, uint64_t bytes)
+{
+    if (tensor < 0)
+        return 0;
+    uint64_t left = tensor_bytes(&w->plan->tensor[tensor]) - w->charged[tensor];
+    bytes = bytes < left ? bytes : left;
+    w->charged[tensor] += bytes;
+    return bytes;
+}
+
+static uint64_t slot_bytes(const struct cost_walk *w, int32_t slot, uint64_t rows)
+{
+    return rows * dtype_row_bytes(w->plan->act, (uint64_t)w->plan->slot[slot].width);
+}
+
+// Slots from outside are read once per span; slots made here are written only if somebody needs them later.
+static uint64_t edge_bytes(struct cost_walk *w, const struct op *op, const struct span *span)
+{
+    uint64_t bytes = 0, rows = rows_of(w, op);
+    for (int k = 0; k < 3; k++) {
+        int32_t slot = op->in[k];
+        if (slot < 0 || w->writer[slot] >= span->first)
+            continue;
+        uint64_t paid = w->read_by[slot] == span->first ? (uint64_t)w->read_rows[slot] : 0;
+        if (rows <= paid)
+            continue;
+        bytes += slot_bytes(w, slot, rows - paid);
+        w->read_by[slot] = span->first;
+        w->read_rows[slot] = (int32_t)rows;
+    }
+    if (op->out >= 0 && w->last_use[op->out] >= span->first + span->count)
+        bytes += slot_bytes(w, op->out, rows);
+    return bytes;
+}
+
+// K and V of one position in one layer.
+static uint64_t kv_position_bytes(const struct plan *plan, int32_t n_heads, int32_t head_dim)
+{
+    return (uint64_t)n_heads *
+           (dtype_row_bytes(plan->kv_k, (uint64_t)head_dim) + dtype_row_bytes(plan->kv_v, (uint64_t)head_dim));
+}
+
+static void cost_of_op(struct cost_walk *w, const struct op *op, const struct span *span, struct cost *out)
+{
+    const struct plan *plan = w->plan;
+    uint64_t rows = rows_of(w, op), read = UINT64_MAX, *flops = &out->flops[op->compute];
+    *out = (struct cost){.act_bytes = edge_bytes(w, op, span)};
+    switch ((enum op_kind)op->kind) {
+    case OP_EMBED: read = rows * dtype_row_bytes((enum dtype)plan->tensor[op->weight].dtype, (uint64_t)op->dim[1]); break;
+    case OP_LINEAR: *flops = 2 * rows * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]; break;
+    case OP_KV_WRITE: out->kv_write_bytes = rows * kv_position_bytes(plan, op->dim[0], op->dim[1]); break;
+    case OP_ATTN:
+        out->kv_read_bytes = w->positions[op->kv_group] * kv_position_bytes(plan, op->dim[1], op->dim[2]);
+        *flops = 4 * (uint64_t)op->dim[0] * (uint64_t)op->dim[2] * w->pairs[op->kv_group];
+        break;
+    case OP_ALLREDUCE: // of all ranks' rows, each rank sends 2(n-1)/n (ring: reduce-scatter, then all-gather)
+        out->link_bytes = 2 * (uint64_t)(op->dim[1] - 1) * slot_bytes(w, op->in[0], rows) / (uint64_t)op->dim[1];
+        break;
+    case OP_NORM:
+    case OP_ROPE:
+    case OP_ACT:
+    case OP_ADD:
+    case OP_KIND_COUNT: break;
+    }
+    out->weight_bytes = charge(w, op->weight, read) + charge(w, op->bias, read);
+}
+
+bool cost_walk_next(struct cost_walk *w, struct cost *out)
+{
+    if (w->op == w->plan->n_ops)
+        return false;
+    struct span alone = {.first = w->op, .count = 1};
+    if (w->spans && w->op == w->spans[w->span].first + w->spans[w->span].count)
+        w->span++;
+    cost_of_op(w, &w->plan->op[w->op], w->spans ? &w->spans[w->span] : &alone, out);
+    w->op++;
+    return true;
+}
+
+bool cost_of_step(const struct plan *plan, const struct batch *batch, const struct span *spans, int32_t n_spans,
+                  struct cost *out, struct error *e)
+{
+    struct cost_walk walk;
+    struct cost cost;
+    *out = (struct cost){0};
+    if (!cost_walk_init(&walk, plan, e))
+        return false;
+    bool ok = cost_walk_begin(&walk, batch, spans, n_spans, e);
+    while (ok && cost_walk_next(&walk, &cost))
+        cost_add(out, &cost);
+    cost_walk_free(&walk);
+    return ok;
+}
