@@ -1,0 +1,346 @@
+// What is true of every plan, and numbers worked by hand.
+#include "engine/null/null.h"
+#include "tests/tiny.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct shape {
+    const char *name;
+    int32_t layers, hidden, ffn, vocab, heads, kv_heads, head_dim;
+    bool tied, qk_norm, qkv_bias;
+    int32_t window;
+};
+static const struct shape QWEN3_06B = {"qwen3-0.6b", 28, 1024, 3072, 151936, 16, 8, 128, true, true, false, 0};
+static const struct shape LLAMA3_8B = {"llama-3-8b", 32, 4096, 14336, 128256, 32, 8, 128, false, false, false, 0};
+static const struct shape QWEN25_7B = {"qwen2.5-7b", 28, 3584, 18944, 152064, 28, 4, 128, false, false, true, 0};
+static const struct shape LLAMA2_13B = {"llama-2-13b", 40, 5120, 13824, 32000, 40, 40, 128, false, false, false, 0};
+static const struct shape MISTRAL_7B = {"mistral-7b", 32, 4096, 14336, 32000, 32, 8, 128, false, false, false, 4096};
+
+static struct model_spec spec_of(const struct shape *s)
+{
+    struct model_spec spec = tiny_spec();
+    snprintf(spec.name, sizeof spec.name, "%s", s->name);
+    spec.num_hidden_layers = s->layers;
+    spec.hidden_size = s->hidden;
+    spec.intermediate_size = s->ffn;
+    spec.vocab_size = s->vocab;
+    spec.num_attention_heads = s->heads;
+    spec.num_key_value_heads = s->kv_heads;
+    spec.head_dim = spec.rope.rotary_dim = s->head_dim;
+    spec.tie_word_embeddings = s->tied;
+    spec.qk_norm = s->qk_norm;
+    spec.qkv_bias = s->qkv_bias;
+    for (int32_t i = 0; i < s->layers; i++)
+        spec.window[i] = s->window;
+    return spec;
+}
+
+static void make(struct plan *plan, const struct shape *shape, enum dtype weights, int32_t tp)
+{
+    struct model_spec spec = spec_of(shape);
+    struct plan_options options = plan_options_default(weights);
+    struct error e = {0};
+    options.tp = tp;
+    if (!plan_make(plan, &spec, &options, &e))
+        fail_msg("%s", e.message);
+}
+
+static int32_t count_kind(const struct plan *plan, enum op_kind kind)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        n += plan->op[i].kind == kind;
+    return n;
+}
+
+// Slots: one writer, written before they are read, all but the logits read by somebody, as wide as their readers think.
+static void check_slots(const struct plan *plan)
+{
+    int32_t *readers = calloc((size_t)plan->n_slots, sizeof *readers),
+            *writers = calloc((size_t)plan->n_slots, sizeof *writers);
+    assert_true(readers && writers);
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        for (int k = 0; k < 3; k++)
+            if (op->in[k] >= 0) {
+                assert_true(op->in[k] < plan->n_slots);
+                assert_int_equal(writers[op->in[k]], 1);
+                assert_true(op->rows == ROWS_OUT || plan->slot[op->in[k]].rows == ROWS_TOKENS);
+                readers[op->in[k]]++;
+            }
+        if (op->out >= 0) {
+            writers[op->out]++;
+            assert_int_equal(plan->slot[op->out].rows, op->rows);
+        }
+    }
+    for (int32_t s = 0; s < plan->n_slots; s++) {
+        assert_int_equal(writers[s], 1);
+        assert_int_equal(readers[s] == 0, s == plan->logits);
+    }
+    free(readers);
+    free(writers);
+}
+
+// Shapes of the linear layers agree with slots and tensors.
+static void check_linear(const struct plan *plan, const struct op *op)
+{
+    const struct tensor_spec *w = &plan->tensor[op->weight];
+    assert_int_equal(plan->slot[op->in[0]].width, op->dim[0]);
+    assert_int_equal(plan->slot[op->out].width, op->dim[1]);
+    assert_int_equal(w->cols, op->dim[0]);
+    assert_int_equal(w->rows, op->dim[1]);
+    if (op->bias >= 0)
+        assert_int_equal(plan->tensor[op->bias].cols, op->dim[1]);
+}
+
+// Each layer writes its KV before it reads it, under one group and layer.
+static void check_kv(const struct plan *plan)
+{
+    int32_t n_layers = 0, writes = 0;
+    for (int32_t g = 0; g < plan->n_kv_groups; g++)
+        n_layers += plan->kv_group[g].n_layers;
+    assert_int_equal(n_layers, count_kind(plan, OP_ATTN));
+    assert_int_equal(n_layers, count_kind(plan, OP_KV_WRITE));
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        if (op->kind == OP_KV_WRITE)
+            writes++;
+        if (op->kind != OP_ATTN) {
+            assert_true(op->kind == OP_KV_WRITE || op->kv_group == -1);
+            continue;
+        }
+        const struct kv_group *g = &plan->kv_group[op->kv_group];
+        assert_int_equal(op->layer, writes - 1);
+        assert_true(op->kv_layer < g->n_layers);
+        assert_int_equal(op->dim[1], g->num_key_value_heads);
+        assert_int_equal(op->dim[2], g->head_dim);
+        assert_int_equal(op->dim[3], g->window);
+        assert_int_equal(op->dim[0] % op->dim[1], 0);
+    }
+}
+
+static void check_structure(const struct plan *plan)
+{
+    int32_t *used = calloc((size_t)plan->n_tensors, sizeof *used);
+    assert_non_null(used);
+    check_slots(plan);
+    check_kv(plan);
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        if (op->kind == OP_LINEAR)
+            check_linear(plan, op);
+        if (op->weight >= 0)
+            used[op->weight]++;
+        if (op->bias >= 0)
+            used[op->bias]++;
+    }
+    for (int32_t t = 0; t < plan->n_tensors; t++)
+        assert_in_range(used[t], 1, 2); // 2: a tied embedding
+    assert_int_equal(plan->slot[plan->logits].width, plan->vocab_size);
+    assert_int_equal(plan->slot[plan->logits].rows, ROWS_OUT);
+    free(used);
+}
+
+static void test_structure(void **state)
+{
+    (void)state;
+    const struct shape *shape[] = {&QWEN3_06B, &LLAMA3_8B, &QWEN25_7B, &LLAMA2_13B, &MISTRAL_7B};
+    for (int i = 0; i < 5; i++)
+        for (int32_t tp = 1; tp <= 4; tp *= 2) {
+            struct plan plan;
+            make(&plan, shape[i], DTYPE_BF16, tp);
+            check_structure(&plan);
+            // Of the embedding, and two per layer.
+            assert_int_equal(count_kind(&plan, OP_ALLREDUCE), tp == 1 ? 0 : 1 + 2 * shape[i]->layers);
+            plan_free(&plan);
+        }
+}
+
+static uint64_t kv_per_token(const struct shape *shape, enum dtype weights, int32_t tp)
+{
+    struct plan plan;
+    make(&plan, shape, weights, tp);
+    uint64_t bytes = plan_kv_bytes_per_token(&plan);
+    plan_free(&plan);
+    return bytes;
+}
+
+static void test_kv_bytes_per_token(void **state)
+{
+    (void)state;
+    assert_int_equal(kv_per_token(&QWEN3_06B, DTYPE_BF16, 1), 114688);
+    assert_int_equal(kv_per_token(&LLAMA3_8B, DTYPE_BF16, 1), 131072);
+    assert_int_equal(kv_per_token(&QWEN25_7B, DTYPE_BF16, 1), 57344);
+    assert_int_equal(kv_per_token(&LLAMA2_13B, DTYPE_F16, 1) * 2048, 1677721600);
+    assert_int_equal(kv_per_token(&LLAMA3_8B, DTYPE_F32, 1), 262144);
+}
+
+static void test_quantized_kv_counts_its_scales(void **state)
+{
+    (void)state;
+    struct model_spec spec = spec_of(&QWEN3_06B);
+    struct plan_options options = plan_options_default(DTYPE_BF16);
+    struct plan plan;
+    options.kv_k = options.kv_v = DTYPE_INT8;
+    assert_true(plan_make(&plan, &spec, &options, NULL));
+    assert_int_equal(plan_kv_bytes_per_token(&plan), 28 * 8 * 2 * 130);
+    plan_free(&plan);
+    options.kv_k = DTYPE_F16;
+    assert_true(plan_make(&plan, &spec, &options, NULL));
+    assert_int_equal(plan_kv_bytes_per_token(&plan), 28 * 8 * (256 + 130));
+    plan_free(&plan);
+}
+
+// 8 KV heads over 16 ranks: each rank keeps one, so two ranks hold the same.
+static void test_tensor_parallel_shares(void **state)
+{
+    (void)state;
+    struct plan one, four, sixteen;
+    assert_int_equal(kv_per_token(&LLAMA3_8B, DTYPE_BF16, 4), 131072 / 4);
+    assert_int_equal(kv_per_token(&LLAMA3_8B, DTYPE_BF16, 8), 131072 / 8);
+    assert_int_equal(kv_per_token(&LLAMA3_8B, DTYPE_BF16, 16), 131072 / 8);
+    make(&one, &LLAMA3_8B, DTYPE_BF16, 1);
+    make(&four, &LLAMA3_8B, DTYPE_BF16, 4);
+    make(&sixteen, &LLAMA3_8B, DTYPE_BF16, 16);
+    assert_int_equal(plan_weight_bytes(&one), 16060522496); // 8,030,261,248 parameters
+    uint64_t norms = 65 * 4096 * 2;
+    assert_int_equal(plan_weight_bytes(&four), (16060522496 - norms) / 4 + norms);
+    assert_int_equal(four.vocab_size, 128256 / 4);
+    assert_int_equal(sixteen.kv_group[0].num_key_value_heads, 1);
+    plan_free(&one);
+    plan_free(&four);
+    plan_free(&sixteen);
+}
+
+static void test_shards_that_do_not_divide(void **state)
+{
+    (void)state;
+    struct model_spec spec = spec_of(&QWEN25_7B);
+    struct plan_options options = plan_options_default(DTYPE_BF16);
+    struct plan plan;
+    struct error e;
+    options.tp = 8; // 28 heads
+    assert_false(plan_make(&plan, &spec, &options, &e));
+    assert_int_equal(e.kind, ERROR_UNSUPPORTED);
+    assert_non_null(strstr(e.message, "28 attention heads"));
+    options.tp = -1;
+    assert_false(plan_make(&plan, &spec, &options, &e));
+    assert_int_equal(e.kind, ERROR_USAGE);
+    options.tp = 1;
+    options.weights = DTYPE_Q6_K;
+    spec.hidden_size = 1000; // not whole blocks of 256
+    assert_false(plan_make(&plan, &spec, &options, &e));
+    assert_int_equal(e.kind, ERROR_UNSUPPORTED);
+}
+
+static void test_families_differ_where_they_should(void **state)
+{
+    (void)state;
+    struct plan plan;
+    make(&plan, &QWEN3_06B, DTYPE_BF16, 1);
+    assert_int_equal(count_kind(&plan, OP_NORM), 28 * 4 + 1);
+    assert_int_equal(count_kind(&plan, OP_LINEAR), 28 * 7 + 1);
+    assert_int_equal(plan.n_tensors, 2 + 28 * 11); // tied: no head of its own
+    const struct op *head = &plan.op[plan.n_ops - 1];
+    assert_int_equal(plan.tensor[head->weight].role, TENSOR_TOKEN_EMBD);
+    assert_string_equal(op_label(&plan, head), "output");
+    plan_free(&plan);
+    make(&plan, &QWEN25_7B, DTYPE_BF16, 1);
+    assert_int_equal(plan.n_tensors, 3 + 28 * 12);
+    plan_free(&plan);
+    make(&plan, &MISTRAL_7B, DTYPE_BF16, 1);
+    assert_int_equal(plan.n_kv_groups, 1);
+    assert_int_equal(plan.kv_group[0].window, 4096);
+    plan_free(&plan);
+}
+
+// Alternating windows make two groups of KV, each with its own layer numbers.
+static void test_layers_group_by_window(void **state)
+{
+    (void)state;
+    struct model_spec spec = tiny_spec();
+    struct plan_options options = plan_options_default(DTYPE_F32);
+    struct plan plan;
+    spec.num_hidden_layers = 6;
+    for (int32_t i = 0; i < 6; i++)
+        spec.window[i] = i % 3 == 2 ? 0 : 8;
+    assert_true(plan_make(&plan, &spec, &options, NULL));
+    check_structure(&plan);
+    assert_int_equal(plan.n_kv_groups, 2);
+    assert_int_equal(plan.kv_group[0].n_layers, 4);
+    assert_int_equal(plan.kv_group[1].n_layers, 2);
+    plan_free(&plan);
+    for (int32_t i = 0; i < 6; i++)
+        spec.window[i] = i;
+    assert_false(plan_make(&plan, &spec, &options, NULL)); // more kinds than a plan holds
+}
+
+// The last layer goes on with the rows whose logits are wanted only.
+static void test_only_wanted_rows_after_the_last_attention(void **state)
+{
+    (void)state;
+    struct plan plan;
+    bool after = false;
+    make(&plan, &LLAMA3_8B, DTYPE_BF16, 1);
+    for (int32_t i = 0; i < plan.n_ops; i++) {
+        assert_int_equal(plan.op[i].rows, after ? ROWS_OUT : ROWS_TOKENS);
+        after = after || (plan.op[i].kind == OP_ATTN && plan.op[i].layer == 31);
+    }
+    plan_free(&plan);
+}
+
+static void test_slots_die_at_their_last_use(void **state)
+{
+    (void)state;
+    struct plan plan;
+    int32_t *last;
+    make(&plan, &QWEN3_06B, DTYPE_BF16, 1);
+    last = calloc((size_t)plan.n_slots, sizeof *last);
+    assert_non_null(last);
+    plan_slot_last_use(&plan, last);
+    for (int32_t i = 0; i < plan.n_ops; i++)
+        for (int k = 0; k < 3; k++)
+            if (plan.op[i].in[k] >= 0)
+                assert_true(last[plan.op[i].in[k]] >= i);
+    assert_int_equal(last[plan.logits], plan.n_ops);
+    free(last);
+    plan_free(&plan);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    char name[64];
+    assert_true(tensor_name_hf(TENSOR_ATTN_Q, 7, name, sizeof name));
+    assert_string_equal(name, "model.layers.7.self_attn.q_proj.weight");
+    assert_true(tensor_name_gguf(TENSOR_FFN_DOWN, 12, name, sizeof name));
+    assert_string_equal(name, "blk.12.ffn_down.weight");
+    assert_true(tensor_name_gguf(TENSOR_OUTPUT_NORM, -1, name, sizeof name));
+    assert_string_equal(name, "output_norm.weight");
+    assert_false(tensor_name_hf(TENSOR_ATTN_Q, 7, name, 8));
+    assert_string_equal(op_kind_name(OP_KV_WRITE), "kv_write");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_kv_bytes_per_token),
+        cmocka_unit_test(test_quantized_kv_counts_its_scales),
+        cmocka_unit_test(test_tensor_parallel_shares),
+        cmocka_unit_test(test_shards_that_do_not_divide),
+        cmocka_unit_test(test_families_differ_where_they_should),
+        cmocka_unit_test(test_layers_group_by_window),
+        cmocka_unit_test(test_only_wanted_rows_after_the_last_attention),
+        cmocka_unit_test(test_slots_die_at_their_last_use),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
