@@ -1,0 +1,41 @@
+// The mapped files behind a model and their one directory of tensors, whatever the format.
+#ifndef ENGINE_LOAD_FILES_H
+#define ENGINE_LOAD_FILES_H
+
+#include "engine/load/gguf.h"
+#include "engine/load/model.h"
+#include "engine/load/safetensors.h"
+
+struct model_files {
+    struct gguf gguf;
+    struct safetensors *shard; // [n_shards]
+    int32_t n_shards;
+    struct stored_tensor *merged;       // owned: the directories of several shards, sorted
+    const struct stored_tensor *tensor; // [n_tensors], sorted by name; in gguf, shard[0] or merged
+    uint64_t n_tensors;
+};
+
+void model_files_free(struct model_files *f); // accepts zeroed
+
+// The safetensors of a Hugging Face folder (hf.c). *found is false, with nothing opened, when it has none.
+bool hf_open_weights(struct model_files *f, const char *folder, bool *found, struct error *e);
+
+// What a GGUF file says of its model (gguf_model.c): metadata, and shapes and presence of tensors.
+bool gguf_model_spec(struct model_spec *spec, const struct gguf *g, struct error *e);
+
+// The stored tensor for one of the plan's, by the naming of the model's format. NULL if the files have none.
+const struct stored_tensor *model_find_tensor(const struct model *m, const struct tensor_spec *spec);
+
+// The data type a stored tensor is loaded as: its own, or f32 for a vector in blocks.
+enum dtype stored_loaded_type(const struct stored_tensor *t);
+
+// Fills rows first .. first+count-1 of tensor number `id` of the plan at `row` (random.c), the same for any division.
+void random_fill(const struct tensor_spec *t, int32_t id, uint64_t seed, int32_t first, int32_t count, void *row);
+
+// A row (or part of it) that holds no NaN and no infinity, block scales included (finite.c).
+bool values_finite(enum dtype type, const void *data, uint64_t bytes);
+
+// Calls work(ctx, i) for every i < n from up to `threads` threads (0: one per allowed CPU), in no order (parallel.c).
+void parallel_for(int32_t threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
+
+#endif

@@ -1,0 +1,138 @@
+#include "engine/load/model.h"
+
+#include "engine/load/config.h"
+#include "engine/load/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), k = strlen(suffix);
+    return n >= k && !strcmp(text + n - k, suffix);
+}
+
+void model_files_free(struct model_files *f)
+{
+    gguf_close(&f->gguf);
+    for (int32_t i = 0; i < f->n_shards; i++)
+        safetensors_close(&f->shard[i]);
+    free(f->shard);
+    free(f->merged);
+    *f = (struct model_files){0};
+}
+
+static bool open_config(struct model *m, const char *path, struct error *e)
+{
+    struct file file;
+    if (!file_open(&file, path, e))
+        return false;
+    bool ok = model_spec_from_config(&m->spec, file.data ? file.data : "", file.size, path, e);
+    file_close(&file);
+    m->format = MODEL_CONFIG;
+    return ok;
+}
+
+static bool open_folder(struct model *m, const char *path, struct error *e)
+{
+    char config[sizeof m->path + 16];
+    bool found = false;
+    snprintf(config, sizeof config, "%s/config.json", path);
+    if (!file_exists(config))
+        return error_set(e, ERROR_FILE, "'%s': no config.json in this folder", path);
+    if (!open_config(m, config, e) || !hf_open_weights(m->files, path, &found, e))
+        return false;
+    m->format = found ? MODEL_HF : MODEL_CONFIG;
+    return true;
+}
+
+// Types nothing here computes with are refused at once: the whole file is of no use.
+static bool check_types(const struct gguf *g, struct error *e)
+{
+    char name[96];
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        if (!g->tensor[i].known)
+            return error_set(e, ERROR_UNSUPPORTED,
+                             "'%s': tensor '%s' is stored as %s (type %d), expected one of F32, F16, BF16, Q8_0, Q4_0, "
+                             "Q4_1, Q6_K",
+                             g->where, text_print(g->tensor[i].name, name), g->tensor[i].type, g->tensor[i].type_number);
+    return true;
+}
+
+static bool open_gguf(struct model *m, const char *path, struct error *e)
+{
+    struct gguf *g = &m->files->gguf;
+    m->format = MODEL_GGUF;
+    if (!gguf_open(g, path, e) || !gguf_model_spec(&m->spec, g, e) || !check_types(g, e))
+        return false;
+    m->files->tensor = g->tensor, m->files->n_tensors = g->n_tensors;
+    return true;
+}
+
+static bool open_any(struct model *m, const char *path, struct error *e)
+{
+    if (file_is_directory(path))
+        return open_folder(m, path, e);
+    if (ends_with(path, ".gguf"))
+        return open_gguf(m, path, e);
+    if (ends_with(path, ".json"))
+        return open_config(m, path, e);
+    if (!file_exists(path))
+        return error_set(e, ERROR_FILE, "'%s': no such file or folder", path);
+    return error_set(e, ERROR_FILE, "'%s': expected a folder with config.json, a .gguf file or a config.json", path);
+}
+
+bool model_open(struct model *m, const char *path, struct error *e)
+{
+    *m = (struct model){0};
+    if (strlen(path) >= sizeof m->path)
+        return error_set(e, ERROR_FILE, "'%.200s': the path is too long", path);
+    snprintf(m->path, sizeof m->path, "%s", path);
+    if (!(m->files = calloc(1, sizeof *m->files)))
+        return error_set(e, ERROR_MEMORY, "'%s': no memory", path);
+    bool ok = open_any(m, path, e);
+    if (!ok)
+        model_close(m);
+    return ok;
+}
+
+void model_open_random(struct model *m, const struct model_spec *spec)
+{
+    *m = (struct model){.spec = *spec, .format = MODEL_RANDOM};
+    memcpy(m->path, spec->name, sizeof spec->name);
+}
+
+void model_close(struct model *m)
+{
+    if (m->files)
+        model_files_free(m->files);
+    free(m->files);
+    *m = (struct model){0};
+}
+
+bool model_has_weights(const struct model *m)
+{
+    return m->format == MODEL_HF || m->format == MODEL_GGUF || m->format == MODEL_RANDOM;
+}
+
+const struct stored_tensor *model_find_tensor(const struct model *m, const struct tensor_spec *spec)
+{
+    char name[96];
+    enum tensor_role role = (enum tensor_role)spec->role;
+    bool named = m->format == MODEL_GGUF ? tensor_name_gguf(role, spec->layer, name, sizeof name)
+                                         : tensor_name_hf(role, spec->layer, name, sizeof name);
+    return named && m->files ? stored_find(m->files->tensor, m->files->n_tensors, name) : NULL;
+}
+
+enum dtype stored_loaded_type(const struct stored_tensor *t)
+{
+    if (!t || !t->known)
+        return DTYPE_F32;
+    return t->n_dims == 1 && dtype_block(t->dtype) > 1 ? DTYPE_F32 : t->dtype;
+}
+
+enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec)
+{
+    return stored_loaded_type(model_find_tensor(model, spec));
+}

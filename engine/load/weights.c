@@ -1,0 +1,335 @@
+// A plan's tensors from a model's files or from a seed. What the file stores as the plan wants it is used where it is
+// mapped; the rest is copied, converted or made into one buffer. All of it is checked for NaN and infinity on the way.
+#include "engine/base/units.h"
+#include "engine/load/files.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64, HUGE_PAGE = 2 << 20, CHUNK_BYTES = 1 << 20, BLOCK_MAX = 256 };
+
+// How one tensor comes into being.
+enum source { SOURCE_RANDOM, SOURCE_MAPPED, SOURCE_COPIED };
+
+struct origin {
+    enum source source;
+    const struct stored_tensor *stored;
+    int32_t head_dim, rotary_dim; // head_dim > 0: Llama's q or k in GGUF's order of rows, to be put back
+};
+
+// Rows first .. first+count-1 of one tensor: the unit of work.
+struct chunk {
+    int32_t tensor, first, count;
+};
+
+struct loading {
+    const struct model *model;
+    const struct plan *plan;
+    uint64_t seed;
+    struct origin *origin; // [n_tensors]
+    struct tensor *tensor; // [n_tensors]
+    struct chunk *chunk;
+    int64_t n_chunks;
+    pthread_mutex_t lock;
+    int32_t failed; // lowest tensor with a value that is not finite; INT32_MAX: none
+    bool no_memory;
+};
+
+static uint64_t row_bytes_of(enum dtype type, int32_t cols)
+{
+    return dtype_row_bytes(type, (uint64_t)cols);
+}
+
+static const char *name_of(const struct model *m, const struct tensor_spec *t, char out[96])
+{
+    enum tensor_role role = (enum tensor_role)t->role;
+    if (m->format == MODEL_GGUF)
+        tensor_name_gguf(role, t->layer, out, 96);
+    else
+        tensor_name_hf(role, t->layer, out, 96);
+    return out;
+}
+
+static bool check_shape(const struct model *m, const struct tensor_spec *t, const struct stored_tensor *s, struct error *e)
+{
+    char name[96], shape[64] = "", expected[32];
+    bool vector = t->rows == 1;
+    if (vector ? s->n_dims == 1 && s->dim[0] == (uint64_t)t->cols
+               : s->n_dims == 2 && s->dim[0] == (uint64_t)t->rows && s->dim[1] == (uint64_t)t->cols)
+        return true;
+    for (int32_t i = 0, n = 0; i < s->n_dims && n < 40; i++)
+        n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", i ? ", " : "", (unsigned long long)s->dim[i]);
+    if (vector)
+        snprintf(expected, sizeof expected, "%d", t->cols);
+    else
+        snprintf(expected, sizeof expected, "%d, %d", t->rows, t->cols);
+    return error_set(e, ERROR_FILE, "'%s': tensor '%s' is [%s], expected [%s]", m->path, name_of(m, t, name), shape,
+                     expected);
+}
+
+// A type is computed with if it converts to f32, and can be converted to if it converts from f32.
+static bool converts(enum dtype type, bool from_f32)
+{
+    float value[BLOCK_MAX] = {0};
+    uint8_t row[4 * BLOCK_MAX] = {0};
+    size_t n = (size_t)dtype_block(type);
+    return from_f32 ? dtype_from_f32(type, value, row, n) : dtype_to_f32(type, row, value, n);
+}
+
+// GGUF stores the rows of Llama's q and k so that pairs (i, i + rotary_dim/2) of a head become neighbours (2i, 2i+1).
+static void set_permutation(const struct model *m, const struct tensor_spec *t, struct origin *o)
+{
+    bool q_or_k = t->role == TENSOR_ATTN_Q || t->role == TENSOR_ATTN_K || t->role == TENSOR_ATTN_Q_BIAS ||
+                  t->role == TENSOR_ATTN_K_BIAS;
+    if (m->format != MODEL_GGUF || strcmp(m->spec.family, "llama") || !q_or_k)
+        return;
+    o->head_dim = m->spec.head_dim, o->rotary_dim = m->spec.rope.rotary_dim;
+}
+
+// Where GGUF keeps what belongs into row r.
+static int32_t stored_row(const struct origin *o, int32_t r)
+{
+    int32_t in_head = o->head_dim ? r % o->head_dim : 0, half = o->rotary_dim / 2;
+    if (!o->head_dim || in_head >= o->rotary_dim)
+        return r;
+    return r - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+static bool is_aligned(const struct stored_tensor *s)
+{
+    uintptr_t unit = s->dtype == DTYPE_F32 ? 4 : 2;
+    return (uintptr_t)s->data % unit == 0;
+}
+
+static bool find_origin(const struct model *m, const struct tensor_spec *t, struct origin *o, struct error *e)
+{
+    char name[96];
+    enum dtype wanted = (enum dtype)t->dtype;
+    const struct stored_tensor *s = model_find_tensor(m, t);
+    if (!s)
+        return error_set(e, ERROR_FILE, "'%s': tensor '%s' is missing", m->path, name_of(m, t, name));
+    if (!s->known)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' is stored as %s, expected F32, F16 or BF16", m->path,
+                         name_of(m, t, name), s->type);
+    if (!check_shape(m, t, s, e))
+        return false;
+    o->stored = s;
+    set_permutation(m, t, o);
+    if (s->dtype == wanted && !o->head_dim && is_aligned(s)) {
+        o->source = SOURCE_MAPPED;
+        return true;
+    }
+    o->source = SOURCE_COPIED;
+    return s->dtype == wanted || converts(wanted, true) ||
+           error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' of type %s cannot be converted to %s", m->path,
+                     name_of(m, t, name), s->type, dtype_name(wanted));
+}
+
+static bool find_origins(struct loading *l, struct error *e)
+{
+    const struct model *m = l->model;
+    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
+        const struct tensor_spec *t = &l->plan->tensor[i];
+        if (m->format != MODEL_RANDOM && !find_origin(m, t, &l->origin[i], e))
+            return false;
+        if (!converts((enum dtype)t->dtype, false))
+            return error_set(e, ERROR_UNSUPPORTED, "'%s': nothing here computes with %s weights", m->path,
+                             dtype_name((enum dtype)t->dtype));
+    }
+    return true;
+}
+
+// MemAvailable of /proc/meminfo in bytes; UINT64_MAX where there is no such file.
+static uint64_t memory_available(void)
+{
+    char line[128];
+    unsigned long long kib;
+    uint64_t bytes = UINT64_MAX;
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            bytes = kib << 10;
+    if (f)
+        fclose(f);
+    return bytes;
+}
+
+static bool allocate(struct weights *w, uint64_t bytes, const char *path, struct error *e)
+{
+    char need[24], have[24];
+    uint64_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, available = memory_available();
+    if (bytes > available)
+        return error_set(e, ERROR_MEMORY, "'%s': weights of %s, but only %s of memory are available", path,
+                         format_bytes(bytes, need), format_bytes(available, have));
+    w->owned = calloc(1, sizeof *w->owned);
+    if (!w->owned || !(w->owned[0] = aligned_alloc(HUGE_PAGE, rounded)))
+        return error_set(e, ERROR_MEMORY, "'%s': no memory for weights of %s", path, format_bytes(bytes, need));
+    w->n_owned = 1, w->owned_bytes = bytes;
+    madvise(w->owned[0], rounded, MADV_HUGEPAGE); // fewer faults now, fewer TLB misses at each step; advice only
+    return true;
+}
+
+// Points every tensor at the file or at its place in the one buffer.
+static bool place_tensors(struct loading *l, struct weights *w, struct error *e)
+{
+    uint64_t bytes = 0, at = 0;
+    for (int32_t i = 0; i < l->plan->n_tensors; i++)
+        if (l->origin[i].source != SOURCE_MAPPED)
+            bytes += (tensor_bytes(&l->plan->tensor[i]) + ALIGN - 1) / ALIGN * ALIGN;
+    if (bytes && !allocate(w, bytes, l->model->path, e))
+        return false;
+    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
+        const struct tensor_spec *t = &l->plan->tensor[i];
+        const void *data = l->origin[i].source == SOURCE_MAPPED ? l->origin[i].stored->data : (char *)w->owned[0] + at;
+        l->tensor[i] = (struct tensor){.data = data, .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols};
+        if (l->origin[i].source != SOURCE_MAPPED)
+            at += (tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    return true;
+}
+
+static int32_t rows_per_chunk(const struct tensor_spec *t)
+{
+    uint64_t rows = CHUNK_BYTES / row_bytes_of((enum dtype)t->dtype, t->cols);
+    return rows < 1 ? 1 : (int32_t)rows;
+}
+
+static bool make_chunks(struct loading *l, struct error *e)
+{
+    const struct plan *p = l->plan;
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        l->n_chunks += p->tensor[i].rows / rows_per_chunk(&p->tensor[i]) + 1;
+    if (!(l->chunk = calloc((size_t)l->n_chunks, sizeof *l->chunk)))
+        return error_set(e, ERROR_MEMORY, "'%s': no memory", l->model->path);
+    l->n_chunks = 0;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        int32_t step = rows_per_chunk(&p->tensor[i]), rows = p->tensor[i].rows;
+        for (int32_t first = 0; first < rows; first += step)
+            l->chunk[l->n_chunks++] = (struct chunk){i, first, rows - first < step ? rows - first : step};
+    }
+    return true;
+}
+
+// A vector's values go through f32, which every type it can have fits.
+static bool copy_vector(const struct origin *o, const struct tensor *t, void *out)
+{
+    float *stored = malloc(2 * (size_t)t->cols * sizeof *stored), *ordered = stored ? stored + t->cols : NULL;
+    if (!stored)
+        return false;
+    dtype_to_f32(o->stored->dtype, o->stored->data, stored, (size_t)t->cols);
+    for (int32_t i = 0; i < t->cols; i++)
+        ordered[i] = stored[stored_row(o, i)];
+    dtype_from_f32(t->dtype, ordered, out, (size_t)t->cols);
+    free(stored);
+    return true;
+}
+
+static bool copy_rows(const struct origin *o, const struct tensor *t, const struct chunk *c, uint8_t *out)
+{
+    uint64_t from_bytes = row_bytes_of(o->stored->dtype, t->cols), to_bytes = row_bytes_of(t->dtype, t->cols);
+    const uint8_t *from = o->stored->data;
+    float *row = malloc((size_t)t->cols * sizeof *row);
+    if (!row)
+        return false;
+    for (int32_t i = 0; i < c->count; i++, out += to_bytes) {
+        const uint8_t *at = from + (uint64_t)stored_row(o, c->first + i) * from_bytes;
+        if (o->stored->dtype == t->dtype) {
+            memcpy(out, at, to_bytes);
+            continue;
+        }
+        dtype_to_f32(o->stored->dtype, at, row, (size_t)t->cols);
+        dtype_from_f32(t->dtype, row, out, (size_t)t->cols);
+    }
+    free(row);
+    return true;
+}
+
+static void note_failure(struct loading *l, int32_t tensor, bool no_memory)
+{
+    pthread_mutex_lock(&l->lock);
+    l->no_memory |= no_memory;
+    if (!no_memory && tensor < l->failed)
+        l->failed = tensor;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static bool rows_finite(enum dtype type, const void *data, int32_t cols, const struct chunk *c)
+{
+    uint64_t row_bytes = row_bytes_of(type, cols);
+    return values_finite(type, (const uint8_t *)data + (uint64_t)c->first * row_bytes, (uint64_t)c->count * row_bytes);
+}
+
+static void load_chunk(void *ctx, int64_t i)
+{
+    struct loading *l = ctx;
+    const struct chunk *c = &l->chunk[i];
+    const struct origin *o = &l->origin[c->tensor];
+    const struct tensor *t = &l->tensor[c->tensor];
+    uint64_t row_bytes = row_bytes_of(t->dtype, t->cols);
+    uint8_t *at = (uint8_t *)(uintptr_t)t->data + (uint64_t)c->first * row_bytes; // written only where it is owned
+    if (o->source == SOURCE_RANDOM) {
+        random_fill(&l->plan->tensor[c->tensor], c->tensor, l->seed, c->first, c->count, at);
+        return;
+    }
+    bool finite = rows_finite(o->stored->dtype, o->stored->data, t->cols, c), copied = true;
+    if (finite && o->source == SOURCE_COPIED) {
+        copied = t->rows == 1 ? copy_vector(o, t, at) : copy_rows(o, t, c, at);
+        finite = !copied || rows_finite(t->dtype, t->data, t->cols, c); // large f32 values overflow f16
+    }
+    if (!finite || !copied)
+        note_failure(l, c->tensor, !copied);
+}
+
+static bool load_all(struct loading *l, int32_t threads, struct error *e)
+{
+    char name[96];
+    const struct model *m = l->model;
+    l->failed = INT32_MAX;
+    parallel_for(threads, l->n_chunks, load_chunk, l);
+    if (l->no_memory)
+        return error_set(e, ERROR_MEMORY, "'%s': no memory to convert weights", m->path);
+    if (l->failed != INT32_MAX)
+        return error_set(e, ERROR_FILE, "'%s': tensor '%s' holds NaN or infinity", m->path,
+                         name_of(m, &l->plan->tensor[l->failed], name));
+    return true;
+}
+
+static bool check_request(const struct model *m, const struct plan *plan, struct error *e)
+{
+    if (!model_has_weights(m))
+        return error_set(e, ERROR_FILE, "'%s': there are no weights beside this configuration", m->path);
+    if (plan->tp != 1 && m->format != MODEL_RANDOM)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': weights cannot be split over %d ranks, expected tp 1", m->path,
+                         plan->tp);
+    return true;
+}
+
+bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
+                   struct error *e)
+{
+    *out = (struct weights){0};
+    if (!check_request(m, plan, e))
+        return false;
+    struct loading l = {.model = m, .plan = plan, .seed = seed, .lock = PTHREAD_MUTEX_INITIALIZER};
+    l.origin = calloc((size_t)plan->n_tensors, sizeof *l.origin);
+    l.tensor = out->tensor = calloc((size_t)plan->n_tensors, sizeof *out->tensor);
+    bool ok = (l.origin && l.tensor) || error_set(e, ERROR_MEMORY, "'%s': no memory", m->path);
+    ok = ok && find_origins(&l, e) && place_tensors(&l, out, e) && make_chunks(&l, e) && load_all(&l, threads, e);
+    free(l.origin);
+    free(l.chunk);
+    if (!ok)
+        weights_free(out);
+    return ok;
+}
+
+void weights_free(struct weights *w)
+{
+    for (int32_t i = 0; i < w->n_owned; i++)
+        free(w->owned[i]);
+    free(w->owned);
+    free(w->tensor);
+    *w = (struct weights){0};
+}
