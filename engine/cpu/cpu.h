@@ -14,5 +14,6 @@ const char *cpu_kernel_name(void *unused, uint16_t kernel);
 // Facts for the record: what this machine is and which path was taken. Strings are owned by the library.
 const char *cpu_isa_selected(const struct backend *cpu); // "avx512"
 const char *cpu_isa_best(void);                          // what "auto" selects here
+const char *cpu_blas_name(void);                         // version, options and the core it chose
 
 #endif

@@ -1,0 +1,301 @@
+#include "engine/cpu/cpu.h"
+
+#include "engine/base/units.h"
+#include "engine/cpu/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool cpu_supports(void *self, const struct op *op, struct error *e)
+{
+    (void)self;
+    if (op->kind == OP_ALLREDUCE)
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend runs one rank, the plan is made for %d", op->dim[1]);
+    if (op->kind == OP_ATTN && op->dim[2] > CPU_MAX_HEAD_DIM)
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has heads of up to %d values, not %d", CPU_MAX_HEAD_DIM,
+                         op->dim[2]);
+    if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
+        return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
+    if (op->kind == OP_ROPE && (op->dim[2] % 2 || op->dim[2] > op->dim[1]))
+        return error_set(e, ERROR_UNSUPPORTED, "rotary_dim %d is odd or exceeds head_dim %d", op->dim[2], op->dim[1]);
+    return op->kind < OP_KIND_COUNT || error_set(e, ERROR_UNSUPPORTED, "unknown operation %d", op->kind);
+}
+
+static bool check_types(const struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
+{
+    const enum dtype kv[] = {plan->kv_k, plan->kv_v};
+    for (int i = 0; i < 2; i++)
+        if (!c->kernels->kv_store[kv[i]])
+            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend keeps KV as f32, bf16, f16 or int8, not %s",
+                             dtype_name(kv[i]));
+    for (int32_t i = 0; i < plan->n_tensors; i++) {
+        const struct tensor_spec *t = &plan->tensor[i];
+        const char *name = tensor_role_name((enum tensor_role)t->role);
+        if (!weights || !weights[i].data)
+            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend computes and needs weights, '%s' has none", name);
+        if (weights[i].rows != t->rows || weights[i].cols != t->cols)
+            return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, weights[i].rows,
+                             weights[i].cols, t->rows, t->cols);
+        if (!c->kernels->linear[weights[i].dtype])
+            return error_set(e, ERROR_UNSUPPORTED,
+                             "the cpu backend multiplies f32, f16, bf16, q8_0, q4_0, q4_1 and q6_k weights, '%s' is %s",
+                             name, dtype_name(weights[i].dtype));
+    }
+    return true;
+}
+
+static bool check_config(const struct kv_config *k, struct error *e)
+{
+    if (k->n_blocks < 1 || k->block_size < 1 || k->max_tokens < 1 || k->max_seqs < 1 || k->max_out < 1)
+        return error_set(e, ERROR_USAGE, "%d blocks of %d tokens for %d rows, %d sequences and %d outputs make no KV cache",
+                         k->n_blocks, k->block_size, k->max_tokens, k->max_seqs, k->max_out);
+    return true;
+}
+
+// Norm weights and biases are few: kept as f32. Matrices stay where they are, in huge pages if they can be.
+static bool take_tensors(struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
+{
+    c->tensor = calloc((size_t)plan->n_tensors, sizeof *c->tensor);
+    c->vector = calloc((size_t)plan->n_tensors, sizeof *c->vector);
+    c->inv_freq = calloc((size_t)plan->rope.rotary_dim / 2 + 1, sizeof *c->inv_freq);
+    c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
+    bool ok = c->tensor && c->vector && c->inv_freq && c->spans;
+    for (int32_t i = 0; ok && i < plan->n_tensors; i++) {
+        c->tensor[i] = weights[i];
+        if (weights[i].rows > 1)
+            continue;
+        c->vector[i] = malloc((size_t)weights[i].cols * sizeof(float));
+        ok = c->vector[i] != NULL;
+        if (ok)
+            dtype_to_f32(weights[i].dtype, weights[i].data, c->vector[i], (size_t)weights[i].cols);
+    }
+    if (ok)
+        rope_inv_freq(&plan->rope, c->inv_freq);
+    return ok || error_set(e, ERROR_MEMORY, "no memory for the norms of '%s'", plan->model);
+}
+
+static int32_t widest_slot(const struct plan *plan)
+{
+    int32_t widest = 0;
+    for (int32_t i = 0; i < plan->n_slots; i++)
+        if (i != plan->logits && plan->slot[i].width > widest)
+            widest = plan->slot[i].width;
+    return widest;
+}
+
+static uint64_t to_line(uint64_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
+// One mapping, cut up.
+static bool take_scratch(struct cpu *c, const struct plan *plan, const struct kv_config *config, struct error *e)
+{
+    uint64_t turns = to_line((uint64_t)config->max_tokens * (uint64_t)(plan->rope.rotary_dim / 2));
+    uint64_t gather = to_line((uint64_t)config->max_out * (uint64_t)widest_slot(plan));
+    uint64_t linear = linear_scratch_floats(plan), attention = attention_scratch_floats(plan);
+    c->member_floats = to_line(linear > attention ? linear : attention);
+    uint64_t members = c->member_floats * (uint64_t)team_size(c->team);
+    c->scratch_bytes = (2 * turns + gather + CPU_PARTS + members) * sizeof(float);
+    c->scratch = memory_map(c->scratch_bytes, "scratch memory", e);
+    c->tile = malloc((size_t)config->max_tokens * sizeof *c->tile);
+    if (!c->scratch)
+        return false;
+    if (!c->tile)
+        return error_set(e, ERROR_MEMORY, "no memory for the tiles of %d rows", config->max_tokens);
+    c->cos = c->scratch;
+    c->sin = c->cos + turns;
+    c->gather = c->sin + turns;
+    c->parts = c->gather + gather;
+    c->member_scratch = c->parts + CPU_PARTS;
+    return true;
+}
+
+static void unload(struct cpu *c)
+{
+    for (int32_t i = 0; c->vector && i < c->plan->n_tensors; i++)
+        free(c->vector[i]);
+    free(c->vector);
+    free(c->tensor);
+    free(c->inv_freq);
+    free(c->spans);
+    free(c->tile);
+    memory_unmap(c->scratch, c->scratch_bytes);
+    slots_free(&c->slots);
+    kv_storage_free(&c->kv);
+    *c = (struct cpu){.kernels = c->kernels, .team = c->team};
+}
+
+static bool cpu_load(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *config,
+                     struct error *e)
+{
+    struct cpu *c = self;
+    unload(c);
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (!cpu_supports(c, &plan->op[i], e))
+            return false;
+    if (!check_types(c, plan, weights, e) || !check_config(config, e))
+        return false;
+    c->plan = plan;
+    c->config = *config;
+    struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
+    bool ok = take_tensors(c, plan, weights, e) &&
+              slots_init(&c->slots, plan, c->spans, cpu_cover(NULL, plan, &shape, c->spans), config, e) &&
+              take_scratch(c, plan, config, e) && kv_storage_init(&c->kv, plan, config, e);
+    if (ok)
+        linear_warm_up(c->team);
+    else
+        unload(c);
+    return ok;
+}
+
+static bool check_sizes(const struct cpu *c, const struct batch *b, struct error *e)
+{
+    const struct kv_config *k = &c->config;
+    if (b->n_tokens < 1 || b->n_tokens > k->max_tokens || b->n_seqs < 1 || b->n_seqs > k->max_seqs || b->n_out < 0 ||
+        b->n_out > k->max_out)
+        return error_set(e, ERROR_USAGE, "a step of %d rows, %d sequences and %d outputs exceeds %d, %d and %d", b->n_tokens,
+                         b->n_seqs, b->n_out, k->max_tokens, k->max_seqs, k->max_out);
+    if (b->block_size != k->block_size || !b->table)
+        return error_set(e, ERROR_USAGE, "blocks of %d tokens, loaded for %d", b->table ? b->block_size : 0, k->block_size);
+    return true;
+}
+
+// The blocks that positions 0 .. ctx_len-1 of a sequence lie in.
+static bool check_table(const struct cpu *c, const struct batch *b, int32_t seq, struct error *e)
+{
+    int32_t n = (b->ctx_len[seq] + b->block_size - 1) / b->block_size;
+    const int32_t *table = b->table + (size_t)seq * (size_t)b->table_stride;
+    if (n > b->table_stride)
+        return error_set(e, ERROR_USAGE, "sequence %d has %d blocks, its table %d", seq, n, b->table_stride);
+    for (int32_t i = 0; i < n; i++)
+        if (table[i] < 0 || table[i] >= c->config.n_blocks)
+            return error_set(e, ERROR_USAGE, "sequence %d names block %d of %d", seq, table[i], c->config.n_blocks);
+    return true;
+}
+
+static bool check_batch(const struct cpu *c, const struct batch *b, struct error *e)
+{
+    if (!check_sizes(c, b, e))
+        return false;
+    for (int32_t s = 0; s < b->n_seqs; s++) {
+        if (!check_table(c, b, s, e))
+            return false;
+        for (int32_t r = b->seq_first[s]; r < b->seq_first[s + 1]; r++)
+            if (b->pos[r] < 0 || b->pos[r] >= b->ctx_len[s])
+                return error_set(e, ERROR_USAGE, "row %d stands at position %d of %d", r, b->pos[r], b->ctx_len[s]);
+    }
+    for (int32_t r = 0; r < b->n_tokens; r++)
+        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
+            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
+                             c->plan->vocab_size);
+    return true;
+}
+
+static bool not_loaded(const struct cpu *c, struct error *e)
+{
+    return !c->plan && !error_set(e, ERROR_USAGE, "the cpu backend has no plan yet");
+}
+
+static bool cpu_run(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e)
+{
+    struct cpu *c = self;
+    if (not_loaded(c, e))
+        return false;
+    if (plan != c->plan)
+        return error_set(e, ERROR_USAGE, "the cpu backend was loaded with another plan");
+    if (!check_batch(c, batch, e))
+        return false;
+    walk_step(c, batch, trace);
+    return true;
+}
+
+static bool cpu_move(void *self, const struct kv_move *moves, int32_t n, struct error *e)
+{
+    struct cpu *c = self;
+    if (not_loaded(c, e))
+        return false;
+    for (int32_t i = 0; i < n; i++) {
+        const struct kv_move *m = &moves[i];
+        if (m->from_tier || m->to_tier)
+            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has one tier of KV");
+        if (m->from_block < 0 || m->from_block >= c->kv.n_blocks || m->to_block < 0 || m->to_block >= c->kv.n_blocks)
+            return error_set(e, ERROR_USAGE, "block %d or %d is not one of %d", m->from_block, m->to_block, c->kv.n_blocks);
+        kv_storage_copy(&c->kv, m->from_block, m->to_block);
+    }
+    return true;
+}
+
+static bool cpu_fill(void *self, int32_t block, uint64_t seed, struct error *e)
+{
+    struct cpu *c = self;
+    if (not_loaded(c, e))
+        return false;
+    if (block < 0 || block >= c->kv.n_blocks)
+        return error_set(e, ERROR_USAGE, "block %d is not one of %d", block, c->kv.n_blocks);
+    kv_storage_fill(&c->kv, block, seed);
+    return true;
+}
+
+static bool cpu_read(void *self, int32_t out_row, float *logits, struct error *e)
+{
+    struct cpu *c = self;
+    if (not_loaded(c, e))
+        return false;
+    if (out_row < 0 || out_row >= c->n_out)
+        return error_set(e, ERROR_USAGE, "output row %d is not one of the last step's %d", out_row, c->n_out);
+    size_t width = (size_t)c->plan->vocab_size;
+    memcpy(logits, c->slots.data[c->plan->logits] + (size_t)out_row * width, width * sizeof *logits);
+    return true;
+}
+
+static int64_t cpu_now_ns(void *self)
+{
+    (void)self;
+    return clock_ns();
+}
+
+static uint64_t cpu_memory_bytes(void *self)
+{
+    const struct cpu *c = self;
+    return c->plan ? plan_weight_bytes(c->plan) + c->kv.bytes + c->slots.bytes + c->scratch_bytes : 0;
+}
+
+static void cpu_close(void *self)
+{
+    struct cpu *c = self;
+    unload(c);
+    team_close(c->team);
+    free(c);
+}
+
+bool cpu_backend_open(struct backend *out, const struct backend_options *options, struct error *e)
+{
+    struct cpu *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(e, ERROR_MEMORY, "no memory for the cpu backend");
+    c->kernels = cpu_kernels_select(options->isa, e);
+    if (!c->kernels || !team_open(&c->team, options->threads, options->cpu_list, e)) {
+        free(c);
+        return false;
+    }
+    *out = (struct backend){.name = "cpu",
+                            .self = c,
+                            .supports = cpu_supports,
+                            .cover = cpu_cover,
+                            .load = cpu_load,
+                            .run = cpu_run,
+                            .move = cpu_move,
+                            .fill = cpu_fill,
+                            .read = cpu_read,
+                            .now_ns = cpu_now_ns,
+                            .kernel_name = cpu_kernel_name,
+                            .memory_bytes = cpu_memory_bytes,
+                            .close = cpu_close};
+    return true;
+}
+
+const char *cpu_isa_selected(const struct backend *cpu)
+{
+    return ((const struct cpu *)cpu->self)->kernels->name;
+}

@@ -1,0 +1,98 @@
+// Which kernel takes which operations. Plain C: prices a plan without a CPU, weights or BLAS.
+#include "engine/cpu/cover.h"
+
+#include "engine/cpu/kernels.h"
+
+static bool share_input(const struct op *op)
+{
+    return op[1].in[0] == op[0].in[0] && op[2].in[0] == op[0].in[0] && op[1].rows == op[0].rows && op[2].rows == op[0].rows;
+}
+
+static bool residual(const struct op *op)
+{
+    return (op[1].in[0] == op[0].out || op[1].in[1] == op[0].out) && op[1].rows == op[0].rows;
+}
+
+static bool gated(const struct op *op)
+{
+    return op[1].in[0] == op[0].in[0] && op[2].in[0] == op[0].out && op[2].in[1] == op[1].out && op[1].rows == op[0].rows &&
+           op[2].rows == op[0].rows;
+}
+
+// ROPE q, ROPE k, KV_WRITE of that k.
+static bool turned(const struct op *op)
+{
+    return op[2].in[0] == op[1].out && op[0].rows == ROWS_TOKENS;
+}
+
+static bool normed_and_turned(const struct op *op)
+{
+    return op[2].in[0] == op[0].out && op[3].in[0] == op[1].out && turned(op + 2);
+}
+
+enum { LONGEST = 5 };
+
+// First match wins. Every kind stands alone too, so that any plan is covered.
+static const struct pattern {
+    enum cpu_span span;
+    int32_t count;
+    uint8_t kind[LONGEST];
+    bool (*fits)(const struct op *op);
+} PATTERN[] = {
+    {CPU_SPAN_NORM_ROPE_KV, 5, {OP_NORM, OP_NORM, OP_ROPE, OP_ROPE, OP_KV_WRITE}, normed_and_turned},
+    {CPU_SPAN_ROPE_KV, 3, {OP_ROPE, OP_ROPE, OP_KV_WRITE}, turned},
+    {CPU_SPAN_QKV, 3, {OP_LINEAR, OP_LINEAR, OP_LINEAR}, share_input},
+    {CPU_SPAN_GATE_UP_ACT, 3, {OP_LINEAR, OP_LINEAR, OP_ACT}, gated},
+    {CPU_SPAN_LINEAR_ADD, 2, {OP_LINEAR, OP_ADD}, residual},
+    {CPU_SPAN_EMBED, 1, {OP_EMBED}, NULL},
+    {CPU_SPAN_NORM, 1, {OP_NORM}, NULL},
+    {CPU_SPAN_LINEAR, 1, {OP_LINEAR}, NULL},
+    {CPU_SPAN_ROPE, 1, {OP_ROPE}, NULL},
+    {CPU_SPAN_KV_WRITE, 1, {OP_KV_WRITE}, NULL},
+    {CPU_SPAN_ATTN, 1, {OP_ATTN}, NULL},
+    {CPU_SPAN_ACT, 1, {OP_ACT}, NULL},
+    {CPU_SPAN_ADD, 1, {OP_ADD}, NULL},
+};
+
+static bool matches(const struct pattern *p, const struct op *op, int32_t left)
+{
+    if (p->count > left)
+        return false;
+    for (int32_t i = 0; i < p->count; i++)
+        if (op[i].kind != p->kind[i])
+            return false;
+    return !p->fits || p->fits(op);
+}
+
+static struct span span_at(const struct plan *plan, int32_t first, const struct batch_shape *shape)
+{
+    const struct op *op = &plan->op[first];
+    int32_t rows = op->rows == ROWS_OUT ? shape->n_out : shape->n_tokens;
+    uint16_t strategy = op->kind == OP_LINEAR && rows > CPU_ROWS ? CPU_STRATEGY_GEMM : CPU_STRATEGY_ROWS;
+    for (size_t i = 0; i < sizeof PATTERN / sizeof *PATTERN; i++)
+        if (matches(&PATTERN[i], op, plan->n_ops - first))
+            return (struct span){first, PATTERN[i].count, (uint16_t)PATTERN[i].span, strategy};
+    return (struct span){first, 1, CPU_SPAN_COUNT, 0}; // ALLREDUCE: priced as nobody's, refused by supports()
+}
+
+// The grouping is the same for every shape (slots share buffers by it); only the strategy depends on the rows.
+int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shape *shape, struct span *spans)
+{
+    (void)unused;
+    int32_t n = 0;
+    for (int32_t first = 0; first < plan->n_ops; first += spans[n++].count)
+        spans[n] = span_at(plan, first, shape);
+    return n;
+}
+
+static const char *const NAME[] = {
+#define X(id, name) name,
+    CPU_SPANS(X)
+#undef X
+};
+
+const char *cpu_kernel_name(void *unused, uint16_t kernel)
+{
+    (void)unused;
+    return kernel < CPU_SPAN_COUNT ? NAME[kernel] : "none";
+}

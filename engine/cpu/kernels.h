@@ -1,0 +1,74 @@
+// The kernels of one instruction set behind one table. ref.c is the plain reading of the formulas; kernels_*.c are compiled
+// once per instruction set. Everything computes in f32; weights and KV are used exactly as stored.
+#ifndef ENGINE_CPU_KERNELS_H
+#define ENGINE_CPU_KERNELS_H
+
+#include "engine/backend.h"
+#include "engine/cpu/storage.h"
+
+enum {
+    CPU_ROWS = 16, // rows a row kernel takes at once: the weights are read once for all of them
+    CPU_MAX_HEAD_DIM = 512,
+    CPU_SPLIT = 256, // context positions of one part of attention: fixed, so that results depend on nothing else
+};
+
+// y[r][o] = bias[o] + sum over k of w[o][k] * x[r][k]. Each y is summed over k in one order that n_rows does not change.
+struct linear_rows {
+    const struct tensor *w; // [n_out, n_in]
+    const float *bias;      // [n_out] or NULL
+    const float *const *x;  // [n_rows] rows of n_in values
+    float *const *y;        // [n_rows] rows of n_out values
+    int32_t n_rows;         // 1..CPU_ROWS
+};
+
+// Query vectors that share one KV head of one sequence: the heads of its group, for some rows.
+struct attn_query {
+    const struct kv_layer *kv;
+    const int32_t *table;  // blocks of the sequence
+    int32_t head;          // KV head
+    int32_t n;             // queries
+    const float *const *q; // [n] rows of head_dim values
+    const int32_t *begin;  // [n] positions begin[i] .. end[i] - 1 are seen
+    const int32_t *end;
+    float scale;
+};
+
+// A softmax that is not divided yet: max of the scores, sum of exp(score - max), and the sum of V weighted alike.
+// Nothing seen: max = -infinity, sum and acc 0.
+struct attn_part {
+    float *max, *sum; // [n]
+    float *acc;       // [n, head_dim]
+};
+
+struct cpu_kernels {
+    const char *name;
+    bool gemm; // more than CPU_ROWS rows go through OpenBLAS
+
+    // Outputs first .. end-1 of a linear layer, by type of the weights; NULL: no such kernel.
+    void (*linear[DTYPE_COUNT])(const struct linear_rows *a, int32_t first, int32_t end);
+    // A row of n weights as f32.
+    void (*to_f32[DTYPE_COUNT])(const void *row, float *out, int32_t n);
+    // A KV row of n values to and from storage; scale: int8's, unused otherwise.
+    void (*kv_store[DTYPE_COUNT])(const float *in, void *values, uint16_t *scale, int32_t n);
+    // Attention over the positions first .. end-1 (at most CPU_SPLIT). scratch: attn_scratch_floats().
+    void (*attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch);
+
+    void (*norm)(const float *x, const float *weight, float eps, float *y, int32_t n);
+    void (*rope)(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim);
+    void (*silu_mul)(const float *gate, const float *up, float *y, int32_t n); // y may be gate or up
+    void (*add)(const float *a, const float *b, float *y, int32_t n);
+
+    // Register-only arithmetic for probe.c: n steps, returns the FLOPs done; NULL: no such arithmetic.
+    double (*flops[DTYPE_COUNT])(int64_t n);
+};
+
+// Floats of scratch that `attn` needs for n queries, largest over the tables.
+uint64_t attn_scratch_floats(int32_t n, int32_t head_dim);
+
+extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx512;
+
+// The table called `isa` ("auto" or NULL: the environment's KVBENCH_ISA, else the best this CPU runs).
+const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e);
+bool cpu_kernels_runnable(const struct cpu_kernels *k); // has this CPU the instructions
+
+#endif

@@ -1,0 +1,176 @@
+// The reference kernels: each reads like its formula. Nobody optimizes them; the others are tested against them.
+#include "engine/cpu/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PIECE = 256 }; // weights converted at a time: a multiple of every block size
+
+static float dot(const float *a, const float *b, int32_t n)
+{
+    float sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static void ref_linear(const struct linear_rows *a, int32_t first, int32_t end)
+{
+    int32_t n_in = a->w->cols;
+    uint64_t row_bytes = dtype_row_bytes(a->w->dtype, (uint64_t)n_in);
+    for (int32_t o = first; o < end; o++) {
+        const uint8_t *row = (const uint8_t *)a->w->data + (uint64_t)o * row_bytes;
+        float sum[CPU_ROWS] = {0}, w[PIECE];
+        for (int32_t k = 0; k < n_in; k += PIECE) {
+            int32_t n = n_in - k < PIECE ? n_in - k : PIECE;
+            dtype_to_f32(a->w->dtype, row + dtype_row_bytes(a->w->dtype, (uint64_t)k), w, (size_t)n);
+            for (int32_t r = 0; r < a->n_rows; r++)
+                sum[r] += dot(w, a->x[r] + k, n);
+        }
+        for (int32_t r = 0; r < a->n_rows; r++)
+            a->y[r][o] = sum[r] + (a->bias ? a->bias[o] : 0);
+    }
+}
+
+#define REF_TO_F32(id)                                                                                                      \
+    static void ref_to_f32_##id(const void *row, float *out, int32_t n)                                                     \
+    {                                                                                                                       \
+        dtype_to_f32(DTYPE_##id, row, out, (size_t)n);                                                                      \
+    }
+REF_TO_F32(F32)
+REF_TO_F32(F16)
+REF_TO_F32(BF16)
+REF_TO_F32(Q8_0)
+REF_TO_F32(Q4_0)
+REF_TO_F32(Q4_1)
+REF_TO_F32(Q6_K)
+
+static void ref_kv_store_f32(const float *in, void *values, uint16_t *scale, int32_t n)
+{
+    (void)scale;
+    dtype_from_f32(DTYPE_F32, in, values, (size_t)n);
+}
+
+static void ref_kv_store_f16(const float *in, void *values, uint16_t *scale, int32_t n)
+{
+    (void)scale;
+    dtype_from_f32(DTYPE_F16, in, values, (size_t)n);
+}
+
+static void ref_kv_store_bf16(const float *in, void *values, uint16_t *scale, int32_t n)
+{
+    (void)scale;
+    dtype_from_f32(DTYPE_BF16, in, values, (size_t)n);
+}
+
+static void ref_kv_store_int8(const float *in, void *values, uint16_t *scale, int32_t n)
+{
+    uint8_t row[CPU_MAX_HEAD_DIM + sizeof *scale];
+    dtype_from_f32(DTYPE_INT8, in, row, (size_t)n);
+    memcpy(values, row, (size_t)n);
+    memcpy(scale, row + n, sizeof *scale);
+}
+
+// K or V of one position of one head.
+static void kv_load(const struct attn_query *a, int side, int32_t pos, float *out)
+{
+    const struct kv_layer *l = a->kv;
+    uint8_t *values = kv_values(l, side, a->table[pos / l->block_size], a->head);
+    int32_t token = pos % l->block_size;
+    uint8_t row[4 * CPU_MAX_HEAD_DIM + sizeof(uint16_t)];
+    memcpy(row, values + (uint64_t)token * l->row_bytes[side], l->row_bytes[side]);
+    if (l->type[side] == DTYPE_INT8)
+        memcpy(row + l->row_bytes[side], kv_scales(l, side, values) + token, sizeof(uint16_t));
+    dtype_to_f32(l->type[side], row, out, (size_t)l->head_dim);
+}
+
+// softmax(scale * q K^T) V over first .. end-1, not divided: the largest score, the sum of exponentials, the weighted sum.
+static void attend(const struct attn_query *a, const float *q, int32_t first, int32_t end, float *max, float *sum,
+                   float *acc)
+{
+    int32_t d = a->kv->head_dim;
+    float score[CPU_SPLIT], row[CPU_MAX_HEAD_DIM];
+    *max = -INFINITY, *sum = 0;
+    memset(acc, 0, (size_t)d * sizeof *acc);
+    for (int32_t p = first; p < end; p++) {
+        kv_load(a, KV_K, p, row);
+        score[p - first] = a->scale * dot(q, row, d);
+        *max = fmaxf(*max, score[p - first]);
+    }
+    for (int32_t p = first; p < end; p++) {
+        float weight = expf(score[p - first] - *max);
+        *sum += weight;
+        kv_load(a, KV_V, p, row);
+        for (int32_t i = 0; i < d; i++)
+            acc[i] += weight * row[i];
+    }
+}
+
+static void ref_attn(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
+{
+    (void)scratch;
+    for (int32_t i = 0; i < a->n; i++) {
+        int32_t from = first > a->begin[i] ? first : a->begin[i], to = end < a->end[i] ? end : a->end[i];
+        attend(a, a->q[i], from, to, &out->max[i], &out->sum[i], out->acc + (size_t)i * (size_t)a->kv->head_dim);
+    }
+}
+
+// Zhang, Sennrich 2019: y = x / sqrt(mean(x^2) + eps) * weight
+static void ref_norm(const float *x, const float *weight, float eps, float *y, int32_t n)
+{
+    float scale = 1 / sqrtf(dot(x, x, n) / (float)n + eps);
+    for (int32_t i = 0; i < n; i++)
+        y[i] = x[i] * scale * weight[i];
+}
+
+// Su et al. 2021, halves paired: (x_i, x_{i+h}) turns by the angle of pair i; values beyond rotary_dim stay.
+static void ref_rope(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim)
+{
+    int32_t h = rotary_dim / 2;
+    for (int32_t i = 0; i < h; i++) {
+        float a = x[i], b = x[i + h];
+        y[i] = a * cos[i] - b * sin[i];
+        y[i + h] = b * cos[i] + a * sin[i];
+    }
+    for (int32_t i = rotary_dim; i < n; i++)
+        y[i] = x[i];
+}
+
+static void ref_silu_mul(const float *gate, const float *up, float *y, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        y[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+}
+
+static void ref_add(const float *a, const float *b, float *y, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+}
+
+const struct cpu_kernels cpu_kernels_ref = {
+    .name = "ref",
+    .linear = {[DTYPE_F32] = ref_linear,
+               [DTYPE_F16] = ref_linear,
+               [DTYPE_BF16] = ref_linear,
+               [DTYPE_Q8_0] = ref_linear,
+               [DTYPE_Q4_0] = ref_linear,
+               [DTYPE_Q4_1] = ref_linear,
+               [DTYPE_Q6_K] = ref_linear},
+    .to_f32 = {[DTYPE_F32] = ref_to_f32_F32,
+               [DTYPE_F16] = ref_to_f32_F16,
+               [DTYPE_BF16] = ref_to_f32_BF16,
+               [DTYPE_Q8_0] = ref_to_f32_Q8_0,
+               [DTYPE_Q4_0] = ref_to_f32_Q4_0,
+               [DTYPE_Q4_1] = ref_to_f32_Q4_1,
+               [DTYPE_Q6_K] = ref_to_f32_Q6_K},
+    .kv_store = {[DTYPE_F32] = ref_kv_store_f32,
+                 [DTYPE_F16] = ref_kv_store_f16,
+                 [DTYPE_BF16] = ref_kv_store_bf16,
+                 [DTYPE_INT8] = ref_kv_store_int8},
+    .attn = ref_attn,
+    .norm = ref_norm,
+    .rope = ref_rope,
+    .silu_mul = ref_silu_mul,
+    .add = ref_add,
+};

@@ -1,0 +1,103 @@
+// What the files of this backend share: the loaded backend, one step of it, and the kernels' drivers. A driver is called by
+// every member of the team for one span and does that member's share; a barrier follows each span.
+#ifndef ENGINE_CPU_WALK_H
+#define ENGINE_CPU_WALK_H
+
+#include "engine/cpu/cover.h"
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/slots.h"
+#include "engine/cpu/team.h"
+
+#include <stdatomic.h>
+
+enum {
+    CPU_PANEL = 64,     // outputs whose weights are widened at a time for sgemm
+    CPU_QUERIES = 64,   // queries of one KV head that attention takes at a time
+    CPU_PARTS = 4 << 20 // floats of scratch for attention parts that wait to be joined
+};
+
+// Some rows of one sequence: the unit that attention hands out, times KV heads.
+struct attn_tile {
+    int32_t seq, first_row, n_rows;
+};
+
+struct cpu {
+    const struct cpu_kernels *kernels;
+    struct team *team;
+    const struct plan *plan; // NULL: not loaded
+    struct kv_config config;
+    struct tensor *tensor; // [n_tensors]
+    float **vector;        // [n_tensors] norm weights and biases as f32, NULL for matrices
+    float *inv_freq;       // [rotary_dim / 2]
+    struct kv_storage kv;
+    struct slots slots;
+    struct span *spans; // [n_ops]
+    int32_t n_out;      // of the last step
+
+    // Scratch, one mapping.
+    float *scratch;
+    uint64_t scratch_bytes;
+    float *cos, *sin;           // [max_tokens, rotary_dim / 2]
+    float *gather;              // [max_out, widest input]
+    float *parts;               // [CPU_PARTS]
+    float *member_scratch;      // [members, member_floats]
+    uint64_t member_floats;     // a panel of weights, or what attention needs
+    struct attn_tile *tile;     // [max_tokens]
+    int32_t n_tiles, tile_rows; // of this step: how many, and rows of the largest
+};
+
+struct step {
+    struct cpu *cpu;
+    const struct batch *batch;
+    struct trace *trace;
+    int32_t n_spans;
+    atomic_int next[2]; // work taken from the shared queue of even and odd spans
+    int32_t n_members;
+};
+
+// The member's place in a span.
+struct share {
+    struct step *step;
+    int32_t member, n_members, index; // index of the span
+};
+
+// Rows of an operation in this step.
+int32_t rows_of(const struct step *s, const struct op *op);
+
+// Row r of an operation's input slot, and of its output.
+float *in_row(const struct step *s, const struct op *op, int32_t which, int32_t r);
+float *out_row(const struct step *s, const struct op *op, int32_t r);
+
+// The member's part [*first, *end) of n things, in multiples of `align`.
+void share_range(const struct share *w, int32_t n, int32_t align, int32_t *first, int32_t *end);
+
+// The next of n things that nobody has taken yet in this span, or n.
+int32_t share_next(const struct share *w, int32_t n);
+
+float *member_scratch(const struct share *w);
+
+// walk.c
+void walk_step(struct cpu *c, const struct batch *batch, struct trace *trace);
+
+// linear.c
+void walk_linear(const struct share *w, const struct span *span);
+void walk_linear_add(const struct share *w, const struct span *span);
+void walk_gate_up_act(const struct share *w, const struct span *span);
+uint64_t linear_scratch_floats(const struct plan *plan);
+void linear_warm_up(struct team *team); // BLAS takes its buffers now, not inside a step
+
+// attention.c
+void attention_prepare(struct step *s); // cuts the batch into tiles
+void walk_attn(const struct share *w, const struct span *span);
+uint64_t attention_scratch_floats(const struct plan *plan);
+
+// elementwise.c
+void walk_embed(const struct share *w, const struct span *span);
+void walk_norm(const struct share *w, const struct span *span);
+void walk_rope(const struct share *w, const struct span *span);
+void walk_kv_write(const struct share *w, const struct span *span);
+void walk_rope_kv(const struct share *w, const struct span *span);
+void walk_act(const struct share *w, const struct span *span);
+void walk_add(const struct share *w, const struct span *span);
+
+#endif
