@@ -1,9 +1,9 @@
 #include "bench/planner.h"
 
+#include "bench/open.h"
 #include "engine/base/units.h"
 #include "roofline/catalogue.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void planner_init(struct planner *p, const struct scenario *s)
@@ -133,24 +133,7 @@ static int32_t longest(const struct point *point)
     return point_step_context(point, point_steps(point) - 1);
 }
 
-int32_t point_block_size(const struct point *point)
-{
-    return point->block ? point->block : longest(point);
-}
-
-int64_t point_filled_blocks(const struct point *point)
-{
-    int32_t size = point_block_size(point);
-    return (int64_t)point->batch * ((point->n_depth + size - 1) / size);
-}
-
-int64_t point_fresh_blocks(const struct point *point)
-{
-    int32_t size = point_block_size(point);
-    return (int64_t)point->batch * ((longest(point) + size - 1) / size - point->n_depth / size);
-}
-
-int64_t point_max_rows(const struct point *point)
+static int64_t max_rows(const struct point *point)
 {
     int32_t rows = 1;
     for (int32_t i = 0; i < point_steps(point); i++)
@@ -159,39 +142,50 @@ int64_t point_max_rows(const struct point *point)
     return (int64_t)rows * point->batch;
 }
 
-// Values of the most slots alive at once, for `rows` rows of ROWS_TOKENS and `outs` of ROWS_OUT.
-static uint64_t live_values(const struct plan *plan, uint64_t rows, uint64_t outs)
+static int64_t divide_up(int64_t a, int64_t b)
 {
-    int32_t *last = malloc((size_t)plan->n_slots * sizeof *last);
-    uint64_t now = 0, most = 0;
-    if (!last)
-        return 0;
-    plan_slot_last_use(plan, last);
-    for (int32_t i = 0; i < plan->n_ops; i++) {
-        const struct op *op = &plan->op[i];
-        if (op->out >= 0)
-            now += (uint64_t)plan->slot[op->out].width * (plan->slot[op->out].rows == ROWS_OUT ? outs : rows);
-        most = now > most ? now : most;
-        for (int k = 0; k < 3; k++) {
-            int16_t s = op->in[k];
-            bool again = (k > 0 && s == op->in[0]) || (k > 1 && s == op->in[1]);
-            if (s >= 0 && !again && last[s] == i)
-                now -= (uint64_t)plan->slot[s].width * (plan->slot[s].rows == ROWS_OUT ? outs : rows);
-        }
-    }
-    free(last);
-    return most;
+    return (a + b - 1) / b;
 }
 
-struct memory_need point_memory(const struct plan *plan, const struct point *point)
+static int32_t clamp(int64_t v)
 {
-    struct memory_need need = {.weights = plan_weight_bytes(plan)};
-    uint64_t blocks = (uint64_t)point_filled_blocks(point) + (uint64_t)point_fresh_blocks(point), tokens;
-    if (!size_mul(blocks, (uint64_t)point_block_size(point), &tokens) ||
-        !size_mul(tokens, plan_kv_bytes_per_token(plan), &need.kv))
-        need.kv = UINT64_MAX;
-    size_mul(live_values(plan, (uint64_t)point_max_rows(point), (uint64_t)point->batch), sizeof(float), &need.activations);
-    if (!size_add(need.weights, need.kv, &need.total) || !size_add(need.total, need.activations, &need.total))
-        need.total = UINT64_MAX;
+    return v > INT32_MAX ? INT32_MAX : (int32_t)v;
+}
+
+int32_t points_depth(const struct point *const *points, int32_t n, int32_t seq)
+{
+    int32_t depth = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (points[i]->batch > seq && points[i]->n_depth > depth)
+            depth = points[i]->n_depth;
+    return depth;
+}
+
+struct kv_config points_kv(const struct point *const *points, int32_t n)
+{
+    int32_t size = points[0]->block, seqs = 0;
+    int64_t rows = 1, filled = 0, fresh = 0;
+    for (int32_t i = 0; i < n; i++) {
+        size = !points[0]->block && longest(points[i]) > size ? longest(points[i]) : size;
+        seqs = points[i]->batch > seqs ? points[i]->batch : seqs;
+        rows = max_rows(points[i]) > rows ? max_rows(points[i]) : rows;
+    }
+    for (int32_t s = 0; s < seqs; s++)
+        filled += divide_up(points_depth(points, n, s), size);
+    for (int32_t i = 0; i < n; i++) { // the partly filled block of the context is copied before it is written
+        int64_t blocks = points[i]->batch * (divide_up(longest(points[i]), size) - points[i]->n_depth / size);
+        fresh = blocks > fresh ? blocks : fresh;
+    }
+    return (struct kv_config){
+        .n_blocks = clamp(filled + fresh), .block_size = size, .max_tokens = clamp(rows), .max_seqs = seqs, .max_out = seqs};
+}
+
+struct memory_need points_memory(const struct plan *plan, const struct point *const *points, int32_t n)
+{
+    struct kv_config kv = points_kv(points, n);
+    struct memory_need need = {
+        .weights = plan_weight_bytes(plan), .kv = open_kv_bytes(plan, &kv), .activations = open_activation_bytes(plan, &kv)};
+    size_add(need.weights, need.kv, &need.total);
+    size_add(need.total, need.activations, &need.total);
     return need;
 }

@@ -4,6 +4,7 @@
 #define BENCH_PLANNER_H
 
 #include "bench/points.h"
+#include "engine/engine.h"
 #include "engine/load/model.h"
 #include "roofline/roofline.h"
 
@@ -38,19 +39,15 @@ enum dtype plan_main_type(const struct plan *plan);
 bool point_price(const struct plan *plan, const struct point *point, const struct hardware *hw, struct prediction *out,
                  struct error *e);
 
-// KV blocks one sample of a point needs with blocks of block_size tokens: `filled` hold the context that is there before,
-// `fresh` what the sample writes (partly filled blocks are copied first).
-int32_t point_block_size(const struct point *point); // contiguous: one block of the longest length
-int64_t point_filled_blocks(const struct point *point);
-int64_t point_fresh_blocks(const struct point *point);
-// Rows of the largest step, all sequences.
-int64_t point_max_rows(const struct point *point);
+// The KV pool and largest step that serve points[n], one after another, all with the same KV types and block size. Their
+// contexts are filled once: sequence s holds points_depth positions, and each point works on copies cut to its own depth.
+struct kv_config points_kv(const struct point *const *points, int32_t n);
+int32_t points_depth(const struct point *const *points, int32_t n, int32_t seq);
 
 struct memory_need {
     uint64_t weights, kv, activations; // bytes
-    uint64_t total;
+    uint64_t total;                    // UINT64_MAX on overflow
 };
-// What a point needs at least: activations as f32, each slot from its writer to its last reader.
-struct memory_need point_memory(const struct plan *plan, const struct point *point);
+struct memory_need points_memory(const struct plan *plan, const struct point *const *points, int32_t n);
 
 #endif

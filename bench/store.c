@@ -1,0 +1,429 @@
+#include "bench/store.h"
+
+#include "engine/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// What a scenario's files end in. The first is what says that a result exists.
+static const char *const SUFFIX[] = {".jsonl", ".blocks.jsonl", ".csv", ".ops.csv", ".meta.json"};
+enum { ROWS, BLOCKS, CSV, OPS_CSV, META, N_SUFFIXES, PATH_SIZE = 704 };
+
+static bool no_output(const char *path, struct error *e)
+{
+    return error_set(e, ERROR_OUTPUT, "'%s' cannot be written: %s", path, strerror(errno));
+}
+
+static const char *path_of(const struct store *s, int suffix, char out[PATH_SIZE])
+{
+    snprintf(out, PATH_SIZE, "%s/%s%s", s->folder, s->name, SUFFIX[suffix]);
+    return out;
+}
+
+static void format_utc(time_t t, const char *format, char out[32])
+{
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    strftime(out, 32, format, &tm);
+}
+
+void utc_now(char out[32])
+{
+    format_utc(time(NULL), "%Y-%m-%dT%H:%M:%SZ", out);
+}
+
+bool make_folder(const char *path, struct error *e)
+{
+    char part[PATH_SIZE];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = part + 1; *slash; slash++)
+        if (*slash == '/') {
+            *slash = 0;
+            if (mkdir(part, 0777) && errno != EEXIST)
+                return no_output(part, e);
+            *slash = '/';
+        }
+    if (mkdir(part, 0777) && errno != EEXIST)
+        return no_output(part, e);
+    return file_is_directory(path) || error_set(e, ERROR_OUTPUT, "'%s' is not a folder", path);
+}
+
+// On disk, not only handed to the kernel.
+static bool flush(FILE *f, const char *path, struct error *e)
+{
+    return (!fflush(f) && !ferror(f) && !fsync(fileno(f))) || no_output(path, e);
+}
+
+static bool close_written(FILE *f, const char *path, struct error *e)
+{
+    bool ok = flush(f, path, e);
+    return (!fclose(f) || !ok || no_output(path, e)) && ok;
+}
+
+bool write_file(const char *path, const char *text, struct error *e)
+{
+    char temporary[PATH_SIZE];
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    FILE *f = text ? fopen(temporary, "we") : NULL;
+    if (!f)
+        return no_output(path, e);
+    fputs(text, f);
+    bool ok = close_written(f, path, e);
+    if (ok && rename(temporary, path))
+        ok = no_output(path, e);
+    if (!ok)
+        unlink(temporary);
+    return ok;
+}
+
+static bool write_meta(struct store *s, const char *finished, struct error *e)
+{
+    char path[PATH_SIZE];
+    cJSON_DeleteItemFromObject(s->meta, "finished");
+    cJSON_AddItemToObject(s->meta, "finished", finished ? cJSON_CreateString(finished) : cJSON_CreateNull());
+    char *text = cJSON_Print(s->meta);
+    bool ok = write_file(path_of(s, META, path), text, e);
+    free(text);
+    return ok;
+}
+
+// Rows in memory.
+
+static bool keep_row(struct store *s, struct stored row, struct error *e)
+{
+    if (s->n_rows == s->capacity) {
+        int32_t capacity = s->capacity ? 2 * s->capacity : 64;
+        struct stored *grown = realloc(s->row, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return error_set(e, ERROR_MEMORY, "no memory for %d results", capacity);
+        s->row = grown;
+        s->capacity = capacity;
+    }
+    s->row[s->n_rows++] = row;
+    return true;
+}
+
+static void stored_free(struct stored *row)
+{
+    result_free(&row->result);
+    free(row->op);
+}
+
+static bool keep_block(struct store *s, struct sample_block block, struct error *e)
+{
+    if (s->n_blocks == s->blocks_capacity) {
+        int32_t capacity = s->blocks_capacity ? 2 * s->blocks_capacity : 64;
+        struct sample_block *grown = realloc(s->block, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return error_set(e, ERROR_MEMORY, "no memory for %d blocks of samples", capacity);
+        s->block = grown;
+        s->blocks_capacity = capacity;
+    }
+    s->block[s->n_blocks++] = block;
+    return true;
+}
+
+const struct stored *store_find(const struct store *s, const char *key)
+{
+    for (int32_t i = 0; i < s->n_rows; i++)
+        if (!strcmp(s->row[i].result.key, key))
+            return &s->row[i];
+    return NULL;
+}
+
+// Lines of JSON.
+
+static cJSON *stored_json(const struct stored *row)
+{
+    int32_t n, n_op;
+    const struct column *column = result_columns(&n), *op_column = op_columns(&n_op);
+    cJSON *json = row_json(column, n, &row->result), *ops = cJSON_AddArrayToObject(json, "ops");
+    for (int32_t i = 0; i < row->n_ops; i++)
+        cJSON_AddItemToArray(ops, row_json(op_column, n_op, &row->op[i]));
+    return json;
+}
+
+static bool append_line(FILE *f, cJSON *json, const char *path, struct error *e)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (!text)
+        return error_set(e, ERROR_MEMORY, "no memory for a line of '%s'", path);
+    fprintf(f, "%s\n", text);
+    free(text);
+    return flush(f, path, e);
+}
+
+static bool read_ops(const cJSON *list, const char *where, struct stored *row, struct error *e)
+{
+    int32_t n;
+    const struct column *column = op_columns(&n);
+    row->op = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *row->op);
+    if (!row->op)
+        return error_set(e, ERROR_MEMORY, "no memory for the operations of '%s'", where);
+    for (const cJSON *m = list ? list->child : NULL; m; m = m->next) {
+        op_result_init(&row->op[row->n_ops]);
+        if (!row_from_json(column, n, m, where, &row->op[row->n_ops++], e))
+            return false;
+    }
+    return true;
+}
+
+static bool read_row(struct store *s, const cJSON *json, const char *where, struct error *e)
+{
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    struct stored row = {0};
+    result_init(&row.result);
+    bool ok = row_from_json(column, n, json, where, &row.result, e) && read_ops(json_member(json, "ops"), where, &row, e);
+    bool keep = ok && row.result.key[0] && strcmp(row.result.verdict, "failed");
+    if (keep && keep_row(s, row, e))
+        return true;
+    stored_free(&row);
+    return ok && !keep;
+}
+
+static bool read_numbers(const cJSON *list, double *out, int32_t n)
+{
+    int32_t i = 0;
+    for (const cJSON *m = list ? list->child : NULL; m && i < n; m = m->next)
+        out[i++] = cJSON_IsNumber(m) ? m->valuedouble : 0;
+    return i == n;
+}
+
+static bool read_block(struct store *s, const cJSON *json, const char *where, struct error *e)
+{
+    struct sample_block b = {0};
+    const char *key = "", *time = "";
+    const cJSON *samples = json_member(json, "samples_ns");
+    b.n = cJSON_GetArraySize(samples);
+    if (!json_string(json, where, "key", &key, e) || !json_string(json, where, "test_time", &time, e) ||
+        !json_i32(json, where, "block", 0, INT32_MAX, &b.block, e))
+        return false;
+    snprintf(b.key, sizeof b.key, "%s", key);
+    snprintf(b.test_time, sizeof b.test_time, "%s", time);
+    b.sample_ns = calloc((size_t)b.n + 1, 2 * sizeof *b.sample_ns);
+    b.probe = b.sample_ns + b.n;
+    bool ok = b.sample_ns && read_numbers(samples, b.sample_ns, b.n) &&
+              read_numbers(json_member(json, "samples_probe"), b.probe, b.n) && keep_block(s, b, e);
+    if (!ok)
+        free(b.sample_ns);
+    return ok || error_set(e, ERROR_FILE, "'%s': not a block of samples", where);
+}
+
+// Calls one for each line that ends in a newline: what a killed process had half written is dropped.
+static bool each_line(struct store *s, const char *path,
+                      bool (*one)(struct store *, const cJSON *, const char *where, struct error *), struct error *e)
+{
+    struct file file;
+    if (!file_exists(path))
+        return true;
+    if (!file_open(&file, path, e))
+        return false;
+    bool ok = true;
+    const char *at = file.data, *end = at + file.size, *newline;
+    for (int line = 1; ok && at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1, line++) {
+        char where[PATH_SIZE];
+        cJSON *json;
+        snprintf(where, sizeof where, "%.600s:%d", path, line);
+        ok = json_parse(at, (size_t)(newline - at), where, &json, e) && one(s, json, where, e);
+        cJSON_Delete(json);
+    }
+    file_close(&file);
+    return ok;
+}
+
+static cJSON *block_json(const struct sample_block *b)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "key", b->key);
+    cJSON_AddNumberToObject(json, "block", b->block);
+    cJSON_AddStringToObject(json, "test_time", b->test_time);
+    cJSON_AddItemToObject(json, "samples_ns", cJSON_CreateDoubleArray(b->sample_ns, b->n));
+    cJSON_AddItemToObject(json, "samples_probe", cJSON_CreateDoubleArray(b->probe, b->n));
+    return json;
+}
+
+// Opening.
+
+static bool check_same_scenario(const struct store *s, const struct scenario *scenario, struct error *e)
+{
+    char path[PATH_SIZE], hash[17];
+    const char *old = "";
+    cJSON *meta;
+    if (!json_load(path_of(s, META, path), &meta, e))
+        return false;
+    scenario_hash(scenario, hash);
+    bool ok = json_string(meta, path, "scenario_hash", &old, e);
+    if (ok && strcmp(old, hash))
+        ok =
+            error_set(e, ERROR_USAGE, "'%s' comes from another scenario (hash %.16s, this one has %s): run without --resume",
+                      path, old, hash);
+    cJSON_Delete(meta);
+    return ok;
+}
+
+// Rows that stay are written anew: without the failed ones and without half a line at the end.
+static bool rewrite_rows(struct store *s, struct error *e)
+{
+    char path[PATH_SIZE], temporary[PATH_SIZE + 8];
+    path_of(s, ROWS, path);
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    FILE *f = fopen(temporary, "we");
+    bool ok = f || no_output(temporary, e);
+    for (int32_t i = 0; ok && i < s->n_rows; i++)
+        ok = append_line(f, stored_json(&s->row[i]), path, e);
+    if (f)
+        ok = close_written(f, path, e) && ok;
+    return ok && (!rename(temporary, path) || no_output(path, e));
+}
+
+static bool load_old(struct store *s, const struct scenario *scenario, struct error *e)
+{
+    char path[PATH_SIZE];
+    if (!file_exists(path_of(s, ROWS, path)))
+        return true;
+    return check_same_scenario(s, scenario, e) && each_line(s, path, read_row, e) &&
+           each_line(s, path_of(s, BLOCKS, path), read_block, e) && rewrite_rows(s, e);
+}
+
+// When the old result was last written, and a number behind it where that name is taken.
+static bool name_of_old(const struct store *s, char out[PATH_SIZE], struct error *e)
+{
+    char path[PATH_SIZE], date[32];
+    struct stat st;
+    if (stat(path_of(s, ROWS, path), &st))
+        return no_output(path, e);
+    format_utc(st.st_mtime, "%Y%m%dT%H%M%SZ", date);
+    for (int i = 1; i < 1000; i++) {
+        char number[16] = "";
+        if (i > 1)
+            snprintf(number, sizeof number, "-%d", i);
+        snprintf(out, PATH_SIZE, "%s/old/%s-%s%s", s->folder, s->name, date, number);
+        snprintf(path, sizeof path, "%.690s.jsonl", out);
+        if (!file_exists(path))
+            return true;
+    }
+    return error_set(e, ERROR_OUTPUT, "'%s' is full of older results of '%s'", s->folder, s->name);
+}
+
+static bool move_old(struct store *s, struct error *e)
+{
+    char from[PATH_SIZE], to[PATH_SIZE + 16], base[PATH_SIZE], folder[PATH_SIZE];
+    if (!file_exists(path_of(s, ROWS, from)))
+        return true;
+    snprintf(folder, sizeof folder, "%s/old", s->folder);
+    if (!make_folder(folder, e) || !name_of_old(s, base, e))
+        return false;
+    for (int i = N_SUFFIXES - 1; i >= 0; i--) { // the rows last: they say that a result is there
+        snprintf(to, sizeof to, "%s%s", base, SUFFIX[i]);
+        if (rename(path_of(s, i, from), to) && errno != ENOENT)
+            return no_output(to, e);
+    }
+    snprintf(s->moved_to, sizeof s->moved_to, "%.630s", base);
+    return true;
+}
+
+static FILE *open_append(const struct store *s, int suffix, struct error *e)
+{
+    char path[PATH_SIZE];
+    FILE *f = fopen(path_of(s, suffix, path), "ae");
+    if (!f)
+        no_output(path, e);
+    return f;
+}
+
+bool store_open(struct store *s, const char *folder, const struct scenario *scenario, bool resume, cJSON *meta,
+                struct error *e)
+{
+    *s = (struct store){.on_disk = folder, .meta = meta};
+    if (!folder)
+        return true;
+    snprintf(s->folder, sizeof s->folder, "%s", folder);
+    snprintf(s->name, sizeof s->name, "%s", scenario->name);
+    bool ok = make_folder(folder, e) && (resume ? load_old(s, scenario, e) : move_old(s, e)) && write_meta(s, NULL, e) &&
+              (s->rows = open_append(s, ROWS, e)) && (s->blocks = open_append(s, BLOCKS, e));
+    if (!ok)
+        store_close(s);
+    return ok;
+}
+
+void store_close(struct store *s)
+{
+    for (int32_t i = 0; i < s->n_rows; i++)
+        stored_free(&s->row[i]);
+    for (int32_t i = 0; i < s->n_blocks; i++)
+        free(s->block[i].sample_ns);
+    free(s->row);
+    free(s->block);
+    if (s->rows)
+        fclose(s->rows);
+    if (s->blocks)
+        fclose(s->blocks);
+    cJSON_Delete(s->meta);
+    *s = (struct store){0};
+}
+
+bool store_add(struct store *s, struct result *row, struct op_result *op, int32_t n_ops, struct error *e)
+{
+    char path[PATH_SIZE];
+    struct stored stored = {.result = *row, .op = op, .n_ops = n_ops};
+    *row = (struct result){0};
+    if (!keep_row(s, stored, e)) {
+        stored_free(&stored);
+        return false;
+    }
+    return !s->on_disk || append_line(s->rows, stored_json(&stored), path_of(s, ROWS, path), e);
+}
+
+bool store_add_block(struct store *s, const struct sample_block *block, struct error *e)
+{
+    char path[PATH_SIZE];
+    return !s->on_disk || append_line(s->blocks, block_json(block), path_of(s, BLOCKS, path), e);
+}
+
+static bool write_csv(const struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    FILE *f = fopen(path_of(s, CSV, path), "we");
+    if (!f)
+        return no_output(path, e);
+    csv_header(f, column, n);
+    for (int32_t i = 0; i < s->n_rows; i++)
+        csv_row(f, column, n, &s->row[i].result);
+    return close_written(f, path, e);
+}
+
+static bool write_ops_csv(const struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    int32_t n;
+    const struct column *column = op_columns(&n);
+    FILE *f = fopen(path_of(s, OPS_CSV, path), "we");
+    if (!f)
+        return no_output(path, e);
+    csv_header(f, column, n);
+    for (int32_t i = 0; i < s->n_rows; i++)
+        for (int32_t k = 0; k < s->row[i].n_ops; k++)
+            csv_row(f, column, n, &s->row[i].op[k]);
+    return close_written(f, path, e);
+}
+
+bool store_finish(struct store *s, bool complete, struct error *e)
+{
+    char path[PATH_SIZE], now[32];
+    if (!s->on_disk)
+        return true;
+    utc_now(now);
+    bool ok = write_csv(s, e) && write_ops_csv(s, e) && write_meta(s, complete ? now : NULL, e);
+    if (ok && complete)
+        unlink(path_of(s, BLOCKS, path));
+    return ok;
+}

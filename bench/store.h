@@ -1,0 +1,61 @@
+// Results on disk: NAME.jsonl (one flushed line per finished point), NAME.blocks.jsonl (samples of points not finished yet),
+// NAME.csv and NAME.ops.csv (made from the rows), NAME.meta.json. Never overwrites what another sweep has measured.
+#ifndef BENCH_STORE_H
+#define BENCH_STORE_H
+
+#include "bench/results.h"
+#include "bench/scenario.h"
+
+// A finished point.
+struct stored {
+    struct result result;
+    struct op_result *op; // [n_ops]
+    int32_t n_ops;
+};
+
+// Samples of one block of a point, as the journal keeps them until the point is finished.
+struct sample_block {
+    char key[160];
+    int32_t block;
+    int32_t n;
+    double *sample_ns, *probe; // [n]; owned by the store, or by the caller of store_add_block
+    char test_time[32];        // when it began
+};
+
+struct store {
+    bool on_disk; // false: rows are only kept in memory
+    char folder[512], name[64];
+    FILE *rows, *blocks; // appended to
+    struct stored *row;  // [n_rows]
+    int32_t n_rows, capacity;
+    struct sample_block *block; // [n_blocks] of an interrupted sweep
+    int32_t n_blocks, blocks_capacity;
+    cJSON *meta;        // owned
+    char moved_to[640]; // where an older result went, or ""
+};
+
+// folder NULL: in memory only. Otherwise makes the folder, and with `resume` reads what is there (which must come from the
+// same scenario; failed points are forgotten, to be tried again), without it moves an older result to old/ with its date.
+// Writes meta (taken over) so that a folder that cannot be written is found before anything is measured.
+bool store_open(struct store *s, const char *folder, const struct scenario *scenario, bool resume, cJSON *meta,
+                struct error *e);
+void store_close(struct store *s); // accepts zeroed; what was added is on disk already
+
+const struct stored *store_find(const struct store *s, const char *key); // NULL: not finished
+
+// Takes over the row's lists and op[n_ops] (malloc'ed), success or not.
+bool store_add(struct store *s, struct result *row, struct op_result *op, int32_t n_ops, struct error *e);
+bool store_add_block(struct store *s, const struct sample_block *block, struct error *e);
+
+// The CSV files, and meta with `finished` set (a date), or null when interrupted. A complete result drops its journal.
+bool store_finish(struct store *s, bool complete, struct error *e);
+
+// "2025-01-31T12:34:56Z"
+void utc_now(char out[32]);
+
+// mkdir -p. ERROR_OUTPUT with the folder's name on failure.
+bool make_folder(const char *path, struct error *e);
+// Writes a file so that it is either the old one or the new one in full.
+bool write_file(const char *path, const char *text, struct error *e);
+
+#endif
