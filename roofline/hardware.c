@@ -200,7 +200,7 @@ static void write_kind(cJSON *json, enum roof_kind kind, const struct hardware *
         cJSON_Delete(o);
 }
 
-static char *print_hardware(const struct hardware *hw)
+cJSON *hardware_json(const struct hardware *hw)
 {
     cJSON *json = cJSON_CreateObject();
     write_text(json, "name", hw->name);
@@ -217,14 +217,14 @@ static char *print_hardware(const struct hardware *hw)
         write_kind(json, (enum roof_kind)k, hw);
     write_text(json, "source", hw->source);
     write_text(json, "note", hw->note);
-    char *text = cJSON_Print(json);
-    cJSON_Delete(json);
-    return text;
+    return json;
 }
 
 bool hardware_save(const struct hardware *hw, const char *path, struct error *e)
 {
-    char *text = print_hardware(hw);
+    cJSON *json = hardware_json(hw);
+    char *text = cJSON_Print(json);
+    cJSON_Delete(json);
     if (!text)
         return error_set(e, ERROR_MEMORY, "no memory to write '%s'", path);
     FILE *f = fopen(path, "w");

@@ -10,7 +10,7 @@
 #define ROOFLINE_HARDWARE_H
 
 #include "engine/base/dtype.h"
-#include "engine/base/error.h"
+#include "engine/base/json.h"
 
 // The three meanings a peak can have (DESIGN: hard is physics, datasheet is print, attainable is a microbenchmark).
 enum roof_kind { ROOF_HARD, ROOF_DATASHEET, ROOF_ATTAINABLE, ROOF_KINDS };
@@ -42,7 +42,8 @@ struct hardware {
 // name: a catalogue name or alias, or a path to a hardware JSON (what has a '/' or ends in .json).
 bool hardware_load(struct hardware *hw, const char *name, struct error *e);
 
-// Writes the file that hardware_load reads.
+// What hardware_load reads, as JSON (the caller frees it with cJSON_Delete) and written to a file.
+cJSON *hardware_json(const struct hardware *hw);
 bool hardware_save(const struct hardware *hw, const char *path, struct error *e);
 
 // The type whose peak bounds arithmetic in `compute`: its own where the device has it, else what it would use instead
