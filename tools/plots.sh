@@ -1,0 +1,51 @@
+#!/bin/bash
+# usage: plots.sh [FOLDER]   Draws every sweep FOLDER/NAME.csv (default results/) as FOLDER/plots/NAME-PICTURE.svg and .png;
+# with several models in a file, NAME-MODEL-PICTURE. A picture that the data cannot carry is named with the reason.
+set -eu
+folder=${1:-results}
+out=$folder/plots
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The models of a CSV file, in order of appearance, from its column of that name.
+models_of() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "model") m = i; next } m && !seen[$m]++ { gsub(/"/, "", $m); print $m }' "$1"
+}
+
+draw() { # CSV MODEL PREFIX
+    local csv=$1 model=$2 prefix=$3 files=("$1") extra picture reason format
+    for extra in "${csv%.csv}.roofs.csv" "${csv%.csv}.ops.csv"; do
+        [ -e "$extra" ] && files+=("$extra")
+    done
+    rm -f "$work"/*
+    awk -f plots/tidy.awk -v model="$model" -v dir="$work" "${files[@]}"
+    while read -r picture reason; do
+        if [ -n "$reason" ]; then
+            rm -f "$prefix-$picture".svg "$prefix-$picture".png
+            echo "  skipped $(basename "$prefix")-$picture: $reason"
+            continue
+        fi
+        for format in svg png; do
+            gnuplot -e "format = '$format'; out = '$prefix-$picture.$format'; dir = '$work'" "plots/$picture.gp" 2> >(grep -v -e 'Skipping data file' -e '^$' >&2 || true)
+        done
+        echo "  $prefix-$picture.{svg,png}"
+    done <"$work/pictures"
+}
+
+command -v gnuplot >/dev/null || { echo 'gnuplot is missing; make deps installs it' >&2; exit 1; }
+shopt -s nullglob
+n=0
+for csv in "$folder"/*.csv; do
+    case $csv in *.ops.csv | *.roofs.csv) continue ;; esac
+    name=$(basename "$csv" .csv)
+    mkdir -p "$out"
+    echo "$csv"
+    mapfile -t models < <(models_of "$csv")
+    for model in "${models[@]}"; do
+        suffix=
+        [ ${#models[@]} -gt 1 ] && suffix=-$(basename "$model" | tr -c 'A-Za-z0-9._\n-' _)
+        draw "$csv" "$model" "$out/$name$suffix"
+    done
+    n=$((n + 1))
+done
+[ "$n" -gt 0 ] || echo "no $folder/NAME.csv yet: kvbench sweep configs/cpu.json writes one"
