@@ -1,5 +1,6 @@
 #include "bench/open.h"
 
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/units.h"
 #include "roofline/catalogue.h"
@@ -86,10 +87,9 @@ static bool load_weights(struct opened *o, const struct open_request *request, s
     if (o->backend.weightless)
         return true;
     if (!model_has_weights(&o->model))
-        return error_set(e, ERROR_FILE, "'%s' has no weights beside it, expected safetensors or a GGUF file",
-                         request->model);
-    return open_check_memory(o->model.spec.name, plan_weight_bytes(&o->plan), e) &&
-           model_weights(&o->model, &o->plan, request->seed, request->device.threads, &o->weights, e);
+        return error_set(e, ERROR_FILE, "'%s' holds no weights, expected safetensors or a GGUF file", request->model);
+    return open_check_memory(o->model.spec.name, plan_weight_bytes(o->plan), e) &&
+           model_weights(&o->model, o->plan, request->seed, request->device.threads, &o->weights, e);
 }
 
 static bool choose_types(struct opened *o, const struct open_request *request, struct error *e)
@@ -105,17 +105,55 @@ static bool choose_types(struct opened *o, const struct open_request *request, s
     return true;
 }
 
+static bool choose_model(struct opened *o, const char *name, struct error *e)
+{
+    if (!name)
+        return error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
+    if (!catalogue_open_model(&o->model, name, e))
+        return false;
+    if (o->model.format == MODEL_CONFIG && !file_is_directory(name)) {
+        struct model_spec spec = o->model.spec;
+        model_close(&o->model);
+        model_open_random(&o->model, &spec);
+    }
+    return true;
+}
+
+static struct plan *make_plan(const struct opened *o, struct error *e)
+{
+    struct plan *plan = malloc(sizeof *plan);
+    if (plan && plan_make(plan, &o->model.spec, &o->options, e))
+        return plan;
+    if (!plan)
+        error_set(e, ERROR_MEMORY, "no memory for a plan");
+    free(plan);
+    return NULL;
+}
+
+static void drop_plan(struct plan *plan)
+{
+    if (plan)
+        plan_free(plan);
+    free(plan);
+}
+
 bool open_model(struct opened *o, const struct open_request *request, struct error *e)
 {
     *o = (struct opened){0};
-    const char *backend = request->backend && strcmp(request->backend, "auto") ? request->backend : "cpu";
-    bool ok = request->model ? true : error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
-    ok = ok && catalogue_open_model(&o->model, request->model, e) && choose_types(o, request, e) &&
-         plan_make(&o->plan, &o->model.spec, &o->options, e) && backend_open(&o->backend, backend, &request->device, e) &&
-         load_weights(o, request, e);
+    bool ok = choose_model(o, request->model, e) && choose_types(o, request, e) && (o->plan = make_plan(o, e)) &&
+              backend_open(&o->backend, request->backend, &request->device, e) && load_weights(o, request, e);
     if (!ok)
         open_close(o);
     return ok;
+}
+
+bool open_backend(struct opened *o, const struct backend_options *device, struct error *e)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s", o->backend.name);
+    engine_close(&o->engine);
+    backend_close(&o->backend);
+    return backend_open(&o->backend, name, device, e);
 }
 
 // What the KV and activations of this plan take beyond those already loaded, which the backend gives back first.
@@ -124,7 +162,7 @@ static bool check_room(const struct opened *o, const struct plan *plan, const st
     char what[192];
     uint64_t held = 0, needed;
     if (o->engine.plan)
-        held = open_kv_bytes(&o->plan, &o->engine.kv) + open_activation_bytes(&o->plan, &o->engine.kv);
+        held = open_kv_bytes(o->plan, &o->engine.kv) + open_activation_bytes(o->plan, &o->engine.kv);
     size_add(open_kv_bytes(plan, kv), open_activation_bytes(plan, kv), &needed);
     snprintf(what, sizeof what, "'%s' with KV of %lld tokens", o->model.spec.name, (long long)kv->n_blocks * kv->block_size);
     return o->backend.weightless || open_check_memory(what, needed > held ? needed - held : 0, e);
@@ -132,17 +170,15 @@ static bool check_room(const struct opened *o, const struct plan *plan, const st
 
 bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e)
 {
-    struct plan plan, old = o->plan;
-    if (!plan_make(&plan, &o->model.spec, &o->options, e))
-        return false;
-    if (!check_room(o, &plan, kv, e)) {
-        plan_free(&plan);
+    struct plan *plan = make_plan(o, e), *old = o->plan;
+    if (!plan || !check_room(o, plan, kv, e)) {
+        drop_plan(plan);
         return false;
     }
     engine_close(&o->engine);
     o->plan = plan;
-    bool ok = engine_open(&o->engine, &o->plan, o->weights.tensor, &o->backend, kv, e);
-    plan_free(&old); // only now: until load the backend refers to it
+    bool ok = engine_open(&o->engine, plan, o->weights.tensor, &o->backend, kv, e);
+    drop_plan(old); // only now: the backend referred to it until it was loaded again
     return ok;
 }
 
@@ -151,7 +187,7 @@ void open_close(struct opened *o)
     engine_close(&o->engine);
     backend_close(&o->backend);
     weights_free(&o->weights);
-    plan_free(&o->plan);
+    drop_plan(o->plan);
     model_close(&o->model);
     *o = (struct opened){0};
 }

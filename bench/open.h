@@ -18,7 +18,7 @@ struct open_request {
 struct opened {
     struct model model;
     struct plan_options options; // kv_k, kv_v, compute and act may be changed before open_engine
-    struct plan plan;
+    struct plan *plan;
     struct weights weights;
     struct backend backend;
     struct engine engine;
@@ -27,12 +27,16 @@ struct opened {
 // --model, --backend, --device, --threads, --cpu-list, --isa, --weights (the first) and --seed.
 struct open_request open_request_of(const struct options *o);
 
-// Model, backend and weights. Fails with ERROR_MEMORY before weights are made that would not fit.
+// Model, backend and weights. A bare config.json becomes a model of that shape with random weights; a folder without weights
+// is refused. Fails with ERROR_MEMORY before weights are made that would not fit.
 bool open_model(struct opened *o, const struct open_request *request, struct error *e);
 
 // The engine, or another one over the same weights: makes the plan of o->options and loads it with this pool. Fails with
 // ERROR_MEMORY (and keeps the engine it had) if KV and activations would not fit.
 bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e);
+
+// Another backend of the same kind over the same weights (other threads, another instruction set); call open_engine next.
+bool open_backend(struct opened *o, const struct backend_options *device, struct error *e);
 
 void open_close(struct opened *o); // accepts zeroed
 
