@@ -32,6 +32,7 @@ head(what, detail) = what . ': ' . model . (detail eq '' ? '' : ', ' . detail) .
 roof_name = 'roof (' . (roof_source eq '' ? 'ceilings' : roof_source . ' ceilings') . ')'
 bound_name = n_bound ? 'bound (physics)' : 'no bound: hard peaks unknown'
 measured_name = n_measured ? 'measured, 95 % interval' : 'not measured'
+item(list, i) = i <= words(list) ? word(list, i) : '0'
 is(name, value) = strcol(name) eq value
 
 # Numbers on an axis, and the ratio above which an axis is logarithmic.

@@ -9,9 +9,12 @@ set ylabel 'measured (ms)'
 set logscale xy
 phases = 'decode prefill generate'
 set key inside right bottom width 2
-stats points using (column(predicted)):(column('ms')) nooutput
-low = 0.999 * 10 ** floor(log10(STATS_min_x < STATS_min_y ? STATS_min_x : STATS_min_y))
-high = 1.001 * 10 ** ceil(log10(STATS_max_x > STATS_max_y ? STATS_max_x : STATS_max_y))
+stats points using (column(predicted)) nooutput
+least = STATS_min
+most = STATS_max
+stats points using (column('ms')) nooutput
+low = 0.999 * 10 ** floor(log10(least < STATS_min ? least : STATS_min))
+high = 1.001 * 10 ** ceil(log10(most > STATS_max ? most : STATS_max))
 call 'plots/axis.gp' 'x' 1
 call 'plots/axis.gp' 'y' 1
 set xrange [low:high]

@@ -75,6 +75,7 @@ table == "roofs" {
     machine = text("title")
     roof[text("kind"), text("resource"), text("type")] = text("value") / 1e9
     types_with_roof = add(types_with_roof, text("type"))
+    if (text("runs_as") != "") runs_as[text("type")] = text("runs_as")
 }
 
 function read_point(i,    k, tokens, name, short_name) {
@@ -149,6 +150,7 @@ function choose_roofs(    kind, type, k, t) {
                 n_roofs++
                 roof_kinds = roof_kinds " " kind[k]
                 roof_types = roof_types " " type[t]
+                roof_runs_as = roof_runs_as " " (type[t] in runs_as ? runs_as[type[t]] : type[t])
                 roof_GBps = roof_GBps " " roof[kind[k], "bandwidth", ""]
                 roof_GFLOPps = roof_GFLOPps " " roof[kind[k], "peak", type[t]]
             }
@@ -204,7 +206,7 @@ function write_facts(    out, name) {
     print "model = " quote(name) "; machine = " quote(machine) "; date = " quote(substr(date, 1, 10)) > out
     print "weights = " quote(first(all_weights)) "; kv = " quote(first(kvs["decode"])) "; roof_source = " quote(source) > out
     print "batches = " quote(batches["decode"]) "; contexts = " quote(contexts["decode"]) "; kvs = " quote(kvs["decode"]) > out
-    print "n_roofs = " n_roofs + 0 "; roof_kinds = " quote(roof_kinds) "; roof_types = " quote(roof_types) > out
+    print "n_roofs = " n_roofs + 0 "; roof_kinds = " quote(roof_kinds) "; roof_types = " quote(roof_types) "; roof_runs_as = " quote(roof_runs_as) > out
     print "roof_GBps = " quote(roof_GBps) "; roof_GFLOPps = " quote(roof_GFLOPps) > out
     print "prompts = " quote(contexts["prefill"]) > out
     print "n_measured = " n_measured + 0 "; n_bound = " n_bound + 0 "; n_pred = " n_pred + 0 > out
