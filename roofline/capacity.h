@@ -25,12 +25,12 @@ struct capacity {
     int32_t batch;           // of the priced step; 0: no request fits, nothing priced
     uint64_t kv_bytes_total; // KV read by that step
     uint64_t flops;
-    double bound_ns;      // least time of the step at hard peaks, finding the caches empty; 0: unknown
-    double roof_ns;       // at attainable ceilings
+    double bound_ns;      // least time of the step at hard peaks, caches empty when it begins; 0: unknown
+    double roof_total_ns; // the same at attainable ceilings
     double kv_read_share; // KV read / (weights + KV read + KV written)
     double intensity;     // FLOP per byte of those
     double ridge;         // FLOP/byte of the datasheet's peak and bandwidth
-    char limit[12];       // of bound_ns: "bandwidth", "compute" or "link"
+    const char *limit;    // of bound_ns, else of roof_total_ns: "bandwidth", "compute" or "link"
 };
 
 bool capacity_of(const struct plan *plan, const struct hardware *hw, const struct capacity_query *query,

@@ -78,7 +78,7 @@ static bool ceilings_suffice(const struct ceilings *c, const struct cost *cost)
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (cost->flops[t] && !c->peak[t])
             return false;
-    return c->bandwidth;
+    return c->bandwidth && (!cost->link_bytes || c->link > 0);
 }
 
 static struct times times_of(const struct ceilings *c, const struct cost *cost, uint64_t bytes)
@@ -103,28 +103,42 @@ static double spread_of(const struct ceilings *c, const struct cost *cost, enum 
     return 0;
 }
 
-static bool check_hardware(const struct plan *plan, const struct hardware *hw, const struct ceilings *c,
-                           const struct cost *cost, struct error *e)
+bool roofline_check(const struct hardware *hw, const struct cost *cost, struct error *e)
 {
-    if (cost->link_bytes && !(c->link > 0))
-        return error_set(e, ERROR_UNSUPPORTED, "'%s' has no link between devices, so tp %d cannot be priced", hw->name,
-                         plan->tp);
-    if (!c->bandwidth)
+    struct ceilings c = best_ceilings(hw, cost);
+    if (cost->link_bytes && !(c.link > 0))
+        return error_set(e, ERROR_UNSUPPORTED, "'%s' has no link between devices, so tensor parallelism cannot be priced",
+                         hw->name);
+    if (!c.bandwidth)
         return error_set(e, ERROR_UNSUPPORTED, "'%s' states no memory bandwidth", hw->name);
     for (int t = 0; t < DTYPE_COUNT; t++)
-        if (cost->flops[t] && !c->peak[t])
+        if (cost->flops[t] && !c.peak[t])
             return error_set(e, ERROR_UNSUPPORTED, "'%s' states no peak for arithmetic in %s", hw->name,
                              dtype_name((enum dtype)t));
     return true;
 }
 
-// T0. A step that is repeated may find what the caches hold of the last one, up to their size (better than any real
-// replacement policy does), so only the rest must come from memory.
-static double bound_of(const struct ceilings *hard, const struct hardware *hw, const struct cost *cost)
+static struct roof_time time_of_totals(const struct ceilings *c, const struct cost *cost, uint64_t bytes)
 {
-    uint64_t bytes = cost_bytes(cost), kept = hw->cache_bytes < bytes ? hw->cache_bytes : bytes;
-    struct times t = times_of(hard, cost, bytes - kept);
-    return longest(&t);
+    if (!ceilings_suffice(c, cost))
+        return (struct roof_time){.limit = ""};
+    struct times t = times_of(c, cost, bytes);
+    return (struct roof_time){.ns = longest(&t), .limit = LIMIT_NAME[slowest(&t)]};
+}
+
+// A step that is repeated may find all that the caches can hold of the last one: better than any real replacement policy
+// does, and therefore a bound.
+struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated)
+{
+    struct ceilings hard = hard_ceilings(hw);
+    uint64_t bytes = cost_bytes(total), kept = repeated ? hw->cache_bytes : 0;
+    return time_of_totals(&hard, total, kept < bytes ? bytes - kept : 0);
+}
+
+struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total)
+{
+    struct ceilings best = best_ceilings(hw, total);
+    return time_of_totals(&best, total, cost_bytes(total));
 }
 
 static void sum_operations(const struct op_price *ops, int32_t n, const struct ceilings *hard, const struct ceilings *best,
@@ -171,9 +185,9 @@ bool roofline_price_walk(struct cost_walk *walk, const struct batch *batch, cons
         return false;
     for (int32_t i = 0; i < plan->n_ops && cost_walk_next(walk, &ops[i].cost); i++)
         cost_add(&total, &ops[i].cost);
-    struct ceilings best = best_ceilings(hw, &total);
-    if (!check_hardware(plan, hw, &best, &total, e))
+    if (!roofline_check(hw, &total, e))
         return false;
+    struct ceilings best = best_ceilings(hw, &total);
     price_ops(&best, plan->n_ops, ops);
     return true;
 }
@@ -194,11 +208,9 @@ static void predict_from_ops(const struct op_price *ops, int32_t n, const struct
     for (int32_t i = 0; i < n; i++)
         cost_add(&out->cost, &ops[i].cost);
     struct ceilings hard = hard_ceilings(hw), best = best_ceilings(hw, &out->cost);
-    bool has_hard = ceilings_suffice(&hard, &out->cost);
-    sum_operations(ops, n, has_hard ? &hard : NULL, &best, out);
-    struct times total = times_of(&best, &out->cost, cost_bytes(&out->cost));
-    out->roof_total_ns = longest(&total);
-    out->bound_ns = has_hard ? bound_of(&hard, hw, &out->cost) : 0;
+    sum_operations(ops, n, ceilings_suffice(&hard, &out->cost) ? &hard : NULL, &best, out);
+    out->bound_ns = roofline_bound(hw, &out->cost, true).ns;
+    out->roof_total_ns = roofline_attainable(hw, &out->cost).ns;
     snprintf(out->source, sizeof out->source, "%s", roof_kind_name(best.weakest));
 }
 

@@ -23,6 +23,19 @@ struct prediction {
     char source[12];      // the weakest kind of ceiling it rests on: "attainable", "datasheet" or "hard"
 };
 
+// Fails (ERROR_UNSUPPORTED) where the hardware states nothing about something the cost needs: a peak, a link.
+bool roofline_check(const struct hardware *hw, const struct cost *cost, struct error *e);
+
+// The time of a step's totals, all resources at work at once.
+struct roof_time {
+    double ns;         // 0: unknown
+    const char *limit; // "bandwidth", "compute" or "link": the slowest
+};
+// At hard peaks. `repeated`: the step before was alike, so what the cache can keep of it need not be read (T0 of a measured
+// point); else caches start empty.
+struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated);
+struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total);
+
 // spans: the cover priced for T3 (operation by operation when NULL).
 bool roofline_price(const struct plan *plan, const struct batch *batch, const struct hardware *hw, const struct span *spans,
                     int32_t n_spans, struct prediction *out, struct error *e);

@@ -1,0 +1,134 @@
+#include "roofline/capacity.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// n positions in whole blocks.
+static uint64_t in_blocks(int32_t n, int32_t block)
+{
+    uint64_t positions = (uint64_t)n, size = (uint64_t)block;
+    return block > 0 ? (positions + size - 1) / size * size : positions;
+}
+
+uint64_t capacity_kv_bytes(const struct plan *plan, int32_t n, int32_t block)
+{
+    uint64_t bytes = 0;
+    for (int32_t g = 0; g < plan->n_kv_groups; g++) {
+        const struct kv_group *k = &plan->kv_group[g];
+        int32_t kept = k->window > 0 && k->window < n ? k->window : n;
+        uint64_t head =
+            dtype_row_bytes(plan->kv_k, (uint64_t)k->head_dim) + dtype_row_bytes(plan->kv_v, (uint64_t)k->head_dim);
+        bytes += in_blocks(kept, block) * (uint64_t)k->n_layers * (uint64_t)k->num_key_value_heads * head;
+    }
+    return bytes;
+}
+
+static void count_requests(const struct hardware *hw, const struct capacity_query *query, struct capacity *out)
+{
+    out->memory_known = hw->memory_bytes > 0;
+    out->memory_bytes = hw->memory_bytes;
+    out->usable_bytes = (uint64_t)((double)hw->memory_bytes * query->util);
+    out->weights_fit = out->memory_known && out->weight_bytes <= out->usable_bytes;
+    if (!out->weights_fit)
+        return;
+    uint64_t n = (out->usable_bytes - out->weight_bytes) / out->kv_reserved_bytes_per_request;
+    out->max_requests = n < INT32_MAX ? (int32_t)n : INT32_MAX;
+}
+
+// The totals of a decode step of out->batch requests, whatever number of weight bytes is said to be read.
+static bool cost_of_load(const struct plan *plan, const struct capacity_query *query, int32_t n, struct cost *cost,
+                         struct error *e)
+{
+    struct batch batch;
+    // One block per sequence: a cost does not depend on blocks, and the table stays small.
+    if (!batch_make_uniform(&batch, n, 1, query->context, query->context, e))
+        return false;
+    bool ok = cost_of_step(plan, &batch, NULL, 0, cost, e);
+    batch_free(&batch);
+    if (ok && query->weight_bytes)
+        cost->weight_bytes = query->weight_bytes;
+    return ok;
+}
+
+static bool price_load(const struct plan *plan, const struct hardware *hw, const struct capacity_query *query,
+                       struct capacity *out, struct error *e)
+{
+    struct cost cost;
+    out->batch = query->batch ? query->batch : out->max_requests;
+    if (!out->batch)
+        return true;
+    if (!cost_of_load(plan, query, out->batch, &cost, e))
+        return false;
+    if (!roofline_check(hw, &cost, e))
+        return false;
+    struct roof_time bound = roofline_bound(hw, &cost, false), attainable = roofline_attainable(hw, &cost);
+    out->weight_read_bytes = cost.weight_bytes;
+    out->kv_bytes_total = cost.kv_read_bytes;
+    out->flops = cost_flops(&cost);
+    out->kv_read_share = (double)cost.kv_read_bytes / (double)cost_bytes(&cost);
+    out->intensity = (double)out->flops / (double)cost_bytes(&cost);
+    out->bound_ns = bound.ns;
+    out->roof_total_ns = attainable.ns;
+    out->limit = bound.ns > 0 ? bound.limit : attainable.limit;
+    return true;
+}
+
+// The type that most of the step's arithmetic is done in: linear layers'.
+static enum dtype linear_compute(const struct plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == OP_LINEAR)
+            return (enum dtype)plan->op[i].compute;
+    return DTYPE_F32;
+}
+
+static double ridge_of(const struct hardware *hw, enum dtype compute)
+{
+    double datasheet = hardware_ridge(hw, ROOF_DATASHEET, compute);
+    return datasheet > 0 ? datasheet : hardware_ridge(hw, roofline_bandwidth_kind(hw), compute);
+}
+
+bool capacity_of(const struct plan *plan, const struct hardware *hw, const struct capacity_query *query,
+                 struct capacity *out, struct error *e)
+{
+    *out = (struct capacity){.limit = ""};
+    if (query->context < 1 || query->batch < 0 || query->block < 0)
+        return error_set(e, ERROR_USAGE, "context %d, batch %d or block %d is out of range", query->context, query->batch,
+                         query->block);
+    if (!(query->util > 0 && query->util <= 1))
+        return error_set(e, ERROR_USAGE, "'util' is %g, expected more than 0 and at most 1", query->util);
+    out->weight_bytes = query->weight_bytes ? query->weight_bytes : plan_weight_bytes(plan);
+    out->kv_bytes_per_token = plan_kv_bytes_per_token(plan);
+    out->kv_bytes_per_request = capacity_kv_bytes(plan, query->context, 0);
+    out->kv_reserved_bytes_per_request = capacity_kv_bytes(plan, query->context, query->block);
+    out->ridge = ridge_of(hw, linear_compute(plan));
+    count_requests(hw, query, out);
+    return price_load(plan, hw, query, out, e);
+}
+
+static const struct {
+    const char *name;
+    double bytes;
+} UNIT[] = {
+    {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+    {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+};
+
+bool capacity_parse_bytes(const char *text, uint64_t *out, struct error *e)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end != text)
+        end += strspn(end, " ");
+    for (size_t i = 0; end != text && !errno && i < sizeof UNIT / sizeof *UNIT; i++) {
+        double bytes = value * UNIT[i].bytes;
+        if (strcasecmp(end, UNIT[i].name) || !(bytes >= 1 && bytes < 0x1p63))
+            continue;
+        *out = (uint64_t)(bytes + 0.5);
+        return true;
+    }
+    return error_set(e, ERROR_USAGE, "'%.60s' is no number of bytes, expected such as 16GiB, 15.01e9 or 17179869184", text);
+}
