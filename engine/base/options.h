@@ -53,7 +53,8 @@ enum command_bit {
     X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE, "positions in the KV before the step (context - 1)")                     \
     X(prompt_gen, texts, "-pg,--prompt-gen", "", ON_SHAPE,                                                                  \
       "pp,tg pairs: prefill pp tokens, then decode tg; may be repeated")                                                    \
-    X(batch, ints, "-b,--batch", "1", ON_SHAPE | ON_KVCALC, "sequences per step")                                           \
+    X(batch, ints, "-b,--batch", "1", ON_SHAPE, "sequences per step")                                                       \
+    X(load, int, "-b,--batch", "0", ON_KVCALC, "requests in the priced decode step; 0: as many as fit")                     \
     X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
       "positions attended by a decode step, the new token included")                                                        \
     X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC, "weight types; default: the model's own")       \
