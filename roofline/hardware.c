@@ -1,5 +1,6 @@
 #include "roofline/hardware.h"
 
+#include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "roofline/catalogue.h"
 
@@ -137,10 +138,20 @@ static bool read_hardware(const cJSON *json, const char *where, struct hardware 
     return true;
 }
 
-static bool is_path(const char *name)
+// The file that a name stands for.
+static bool find_file(const char *name, char path[1024], struct error *e)
 {
     size_t n = strlen(name);
-    return strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"));
+    bool is_auto = !strcmp(name, "auto");
+    if (is_auto && !file_exists(HARDWARE_MEASURED_PATH))
+        return error_set(e, ERROR_FILE,
+                         "'auto': no %s here, expected it from `kvbench ceilings`; or name a device "
+                         "(see kvbench list hardware)",
+                         HARDWARE_MEASURED_PATH);
+    if (!is_auto && !strchr(name, '/') && !(n > 5 && !strcmp(name + n - 5, ".json")))
+        return catalogue_find("hardware", name, path, 1024, e);
+    snprintf(path, 1024, "%s", is_auto ? HARDWARE_MEASURED_PATH : name);
+    return true;
 }
 
 bool hardware_load(struct hardware *hw, const char *name, struct error *e)
@@ -148,11 +159,9 @@ bool hardware_load(struct hardware *hw, const char *name, struct error *e)
     char path[1024];
     cJSON *json;
     *hw = (struct hardware){0};
-    if (!is_path(name) && !catalogue_find("hardware", name, path, sizeof path, e))
+    if (!find_file(name, path, e) || !json_load(path, &json, e))
         return false;
-    if (!json_load(is_path(name) ? name : path, &json, e))
-        return false;
-    bool ok = read_hardware(json, is_path(name) ? name : path, hw, e);
+    bool ok = read_hardware(json, path, hw, e);
     cJSON_Delete(json);
     if (ok && !*hw->title)
         memcpy(hw->title, hw->name, sizeof hw->name);

@@ -39,7 +39,11 @@ struct hardware {
     char source[512], note[512];
 };
 
-// name: a catalogue name or alias, or a path to a hardware JSON (what has a '/' or ends in .json).
+// Where `kvbench ceilings` leaves what it measured, and `auto` looks for it.
+#define HARDWARE_MEASURED_PATH "results/ceilings.json"
+
+// name: a catalogue name or alias, a path to a hardware JSON (what has a '/' or ends in .json), or "auto": this machine's
+// measured ceilings.
 bool hardware_load(struct hardware *hw, const char *name, struct error *e);
 
 // What hardware_load reads, as JSON (the caller frees it with cJSON_Delete) and written to a file.

@@ -135,6 +135,7 @@ bool roofline_backend_open(struct backend *out, const struct hardware *hw, void 
         return error_set(e, ERROR_MEMORY, "no memory for the roofline backend");
     *s = (struct simulator){.hw = hw, .cover = cover, .cover_self = cover_self};
     *out = (struct backend){.name = "roofline",
+                            .weightless = true,
                             .self = s,
                             .supports = sim_supports,
                             .cover = sim_cover,
