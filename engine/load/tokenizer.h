@@ -39,7 +39,9 @@ struct token_stream {
     unsigned char pending[8]; // an unfinished UTF-8 sequence
     int32_t n_pending;
 };
-// Writes at most `capacity` bytes and a zero; returns the length. Special tokens give nothing.
+size_t token_stream_capacity(const struct tokenizer *t); // enough for any one id
+// Writes at most `capacity` bytes and a zero; returns the length. Special tokens and unknown ids give nothing; bytes that
+// can become no character give U+FFFD. id -1 ends the stream: an unfinished character gives U+FFFD too.
 size_t token_stream_next(struct token_stream *s, int32_t id, char *out, size_t capacity);
 
 // Chat formats are data (engine/load/chat.c): chosen by the model's own template text.

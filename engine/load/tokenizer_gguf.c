@@ -1,0 +1,192 @@
+// The vocabulary that a GGUF file carries under tokenizer.ggml.*. Files name their pre-tokenizer instead of stating its
+// patterns, so those stand here: one row per name, from the tokenizer.json of the models that use it.
+#include "engine/load/gguf.h"
+#include "engine/load/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORDS_AND_REST(digits)                                                                                              \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED_WORDS(contractions, digits)                                                                                   \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" contractions "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" contractions    \
+    "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static const struct pre_tokenizer {
+    const char *names; // separated by spaces
+    const char *pattern[3];
+    const char *normalizer;
+    bool ignore_merges, add_bos; // add_bos: unless the file says
+} PRE[] = {
+    {"gpt-2 phi-2 mpt olmo dbrx", {SPLIT_GPT2}, NULL, false, false},
+    {"smollm starcoder refact command-r codeshell", {SPLIT_DIGIT, SPLIT_GPT2}, NULL, false, false},
+    {"qwen2 deepseek-r1-qwen", {WORDS_AND_REST("\\p{N}")}, "NFC", false, false},
+    {"llama-bpe llama3 llama-v3", {WORDS_AND_REST("\\p{N}{1,3}")}, NULL, true, true},
+    {"gpt-4o llama4", {CASED_WORDS(CONTRACTIONS "?", "\\p{N}{1,3}")}, NULL, true, false},
+    {"tekken", {CASED_WORDS("", "\\p{N}")}, NULL, true, true},
+    {"deepseek-v3",
+     {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+      "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+     NULL,
+     false,
+     true},
+};
+
+enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
+
+static bool has_name(const char *names, struct text name)
+{
+    for (size_t n; *names; names += n + (names[n] == ' ')) {
+        n = strcspn(names, " ");
+        if (n == name.size && !memcmp(names, name.data, n))
+            return true;
+    }
+    return false;
+}
+
+static const struct pre_tokenizer *find_pre(const struct gguf *g, struct error *e)
+{
+    struct text name = {"", 0};
+    char shown[96];
+    if (!gguf_string(g, "tokenizer.ggml.pre", &name, e))
+        return NULL;
+    for (size_t i = 0; i < sizeof PRE / sizeof *PRE; i++)
+        if (has_name(PRE[i].names, name))
+            return &PRE[i];
+    error_set(e, ERROR_UNSUPPORTED,
+              "'%s': pre-tokenizer '%s' is not supported (gpt-2, smollm, qwen2, llama-bpe and others are)", g->where,
+              text_print(name, shown));
+    return NULL;
+}
+
+static bool check_model(const struct gguf *g, struct error *e)
+{
+    struct text model = {0};
+    char shown[96];
+    if (!gguf_string(g, "tokenizer.ggml.model", &model, e))
+        return false;
+    if (!model.data)
+        return error_set(e, ERROR_FILE, "'%s': has no tokenizer (no 'tokenizer.ggml.model')", g->where);
+    if (model.size != 4 || memcmp(model.data, "gpt2", 4))
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': tokenizer model '%s' is not supported (byte-level BPE, 'gpt2', is)",
+                         g->where, text_print(model, shown));
+    return true;
+}
+
+struct lists { // owned arrays of texts that point into the file
+    struct text *token, *merge;
+    int32_t *type, n_tokens, n_types, n_merges;
+};
+
+static bool read_lists(const struct gguf *g, struct lists *l, struct error *e)
+{
+    if (!gguf_strings(g, "tokenizer.ggml.tokens", &l->token, &l->n_tokens, e) ||
+        !gguf_strings(g, "tokenizer.ggml.merges", &l->merge, &l->n_merges, e) ||
+        !gguf_i32s(g, "tokenizer.ggml.token_type", &l->type, &l->n_types, e))
+        return false;
+    if (!l->n_tokens || l->n_tokens > VOCAB_MAX_IDS)
+        return error_set(e, ERROR_FILE, "'%s': has %d tokens, expected 1 to %d", g->where, l->n_tokens, VOCAB_MAX_IDS);
+    if (l->type && l->n_types != l->n_tokens)
+        return error_set(e, ERROR_FILE, "'%s': has %d tokens and %d token types", g->where, l->n_tokens, l->n_types);
+    return true;
+}
+
+static bool put_tokens(struct tokenizer *t, const struct lists *l, struct error *e)
+{
+    for (int32_t i = 0; i < l->n_tokens; i++) {
+        int32_t type = l->type ? l->type[i] : TYPE_NORMAL;
+        bool special = type == TYPE_CONTROL || type == TYPE_UNKNOWN, added = special || type == TYPE_USER_DEFINED;
+        struct added_token token = {.text = l->token[i], .id = i};
+        if (!(added ? tokenizer_put_added(t, token, special, false, e) : tokenizer_put_token(t, i, l->token[i], e)))
+            return false;
+    }
+    added_close(&t->added[0]);
+    added_close(&t->added[1]);
+    return true;
+}
+
+static bool put_merges(struct tokenizer *t, const struct lists *l, struct error *e)
+{
+    for (int32_t i = 0; i < l->n_merges; i++) {
+        struct text m = l->merge[i];
+        const char *space = memchr(m.data, ' ', m.size);
+        size_t n = space ? (size_t)(space - m.data) : m.size;
+        if (!space)
+            return error_set(e, ERROR_FILE, "merge %d is not a pair of tokens", i);
+        if (!tokenizer_put_merge(t, (struct text){m.data, n}, (struct text){space + 1, m.size - n - 1}, i, e))
+            return false;
+    }
+    return true;
+}
+
+static bool put_pre(struct tokenizer *t, const struct pre_tokenizer *pre, struct error *e)
+{
+    t->ignore_merges = pre->ignore_merges;
+    for (int i = 0; i < 3 && pre->pattern[i]; i++)
+        if (!split_add(&t->split, pre->pattern[i], false, SPLIT_ISOLATED, false, e))
+            return false;
+    return !pre->normalizer || tokenizer_add_normalizer(t, pre->normalizer, e);
+}
+
+static bool read_id(const struct tokenizer *t, const struct gguf *g, const char *key, int32_t *id, struct error *e)
+{
+    if (!gguf_i32(g, key, id, e))
+        return false;
+    if (*id != -1 && (*id < 0 || *id >= t->vocab.n))
+        return error_set(e, ERROR_FILE, "'%s': '%s' is %d, outside 0..%d", g->where, key, *id, t->vocab.n - 1);
+    return true;
+}
+
+static bool read_special(struct tokenizer *t, const struct gguf *g, bool add_bos, struct error *e)
+{
+    bool add_eos = false;
+    struct text template = {0};
+    if (!read_id(t, g, "tokenizer.ggml.bos_token_id", &t->bos, e) ||
+        !read_id(t, g, "tokenizer.ggml.eos_token_id", &t->eos, e) ||
+        !gguf_bool(g, "tokenizer.ggml.add_bos_token", &add_bos, e) ||
+        !gguf_bool(g, "tokenizer.ggml.add_eos_token", &add_eos, e) ||
+        !gguf_string(g, "tokenizer.chat_template", &template, e))
+        return false;
+    if ((add_bos && t->bos >= 0 && !token_list_push(&t->prefix, t->bos, e)) ||
+        (add_eos && t->eos >= 0 && !token_list_push(&t->suffix, t->eos, e)))
+        return false;
+    return !template.data || chat_choose(t, template, e);
+}
+
+static bool fill(struct tokenizer *t, const struct pre_tokenizer *pre, const struct lists *l, struct error *e)
+{
+    return tokenizer_size(t, l->n_tokens, l->n_merges, e) && put_tokens(t, l, e) && put_merges(t, l, e) &&
+           put_pre(t, pre, e);
+}
+
+static bool read_all(struct tokenizer *t, const struct gguf *g, struct error *e)
+{
+    struct lists l = {0};
+    const struct pre_tokenizer *pre = check_model(g, e) ? find_pre(g, e) : NULL;
+    bool ok = pre && read_lists(g, &l, e) && (fill(t, pre, &l, e) || error_prefix(e, "'%s'", g->where)) &&
+              read_special(t, g, pre->add_bos, e);
+    free(l.token);
+    free(l.merge);
+    free(l.type);
+    return ok;
+}
+
+bool tokenizer_from_gguf(struct tokenizer **out, const void *data, size_t size, const char *where, struct error *e)
+{
+    struct gguf g;
+    *out = NULL;
+    if (!gguf_parse(&g, data, size, where, e))
+        return false;
+    struct tokenizer *t = tokenizer_new(e);
+    bool ok = t && read_all(t, &g, e);
+    gguf_close(&g);
+    if (ok)
+        *out = t;
+    else
+        tokenizer_close(t);
+    return ok;
+}

@@ -1,0 +1,106 @@
+// From a path to a tokenizer: which reader it takes, and what Hugging Face keeps beside tokenizer.json.
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/load/tokenizer_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_SIZE = 1200 };
+
+// The path of `name` in the folder that holds the file `path`.
+static const char *beside(const char *path, const char *name, char out[PATH_SIZE])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(out, PATH_SIZE, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+    return out;
+}
+
+// A token given as "text" or {"content": "text"}: its id, or *id as it was.
+static void named_token(const struct tokenizer *t, const cJSON *config, const char *key, int32_t *id)
+{
+    const cJSON *m = json_member(config, key), *content = cJSON_IsObject(m) ? json_member(m, "content") : m;
+    int32_t found = cJSON_IsString(content) ? tokenizer_token_id(t, content->valuestring) : -1;
+    *id = found >= 0 ? found : *id;
+}
+
+// The template is a string, or a list of {"name", "template"} of which "default" counts.
+static const char *template_text(const cJSON *config)
+{
+    const cJSON *m = json_member(config, "chat_template"), *item;
+    cJSON_ArrayForEach(item, m)
+    {
+        const cJSON *name = json_member(item, "name");
+        if (cJSON_IsString(name) && !strcmp(name->valuestring, "default"))
+            m = json_member(item, "template");
+    }
+    return cJSON_IsString(m) ? m->valuestring : NULL;
+}
+
+static bool read_config(struct tokenizer *t, const char *path, struct error *e)
+{
+    cJSON *config;
+    if (!file_exists(path))
+        return true;
+    if (!json_load(path, &config, e))
+        return false;
+    const char *template = template_text(config);
+    named_token(t, config, "bos_token", &t->bos);
+    named_token(t, config, "eos_token", &t->eos);
+    bool ok = !template || chat_choose(t, (struct text){template, strlen(template)}, e);
+    cJSON_Delete(config);
+    return ok;
+}
+
+// Newer folders keep the template in a file of its own.
+static bool read_template(struct tokenizer *t, const char *path, struct error *e)
+{
+    struct file file;
+    if (!file_exists(path))
+        return true;
+    if (!file_open(&file, path, e))
+        return false;
+    bool ok = chat_choose(t, (struct text){file.data, file.size}, e);
+    file_close(&file);
+    return ok;
+}
+
+static bool open_file(struct tokenizer **out, const char *path, struct error *e)
+{
+    struct file file;
+    char other[PATH_SIZE];
+    if (!file_open(&file, path, e))
+        return false;
+    bool gguf = file.size >= 4 && !memcmp(file.data, "GGUF", 4);
+    bool ok = gguf ? tokenizer_from_gguf(out, file.data, file.size, path, e)
+                   : tokenizer_from_json(out, (struct text){file.data, file.size}, path, e);
+    file_close(&file);
+    if (!ok || gguf)
+        return ok;
+    ok = read_config(*out, beside(path, "tokenizer_config.json", other), e) &&
+         read_template(*out, beside(path, "chat_template.jinja", other), e);
+    if (!ok) {
+        tokenizer_close(*out);
+        *out = NULL;
+    }
+    return ok;
+}
+
+bool tokenizer_open(struct tokenizer **out, const char *path, struct error *e)
+{
+    char file[PATH_SIZE];
+    *out = NULL;
+    if (!file_exists(path))
+        return error_set(e, ERROR_FILE,
+                         "'%.300s' is no file or folder, expected a tokenizer.json, a folder with one, or a GGUF file",
+                         path);
+    if (strlen(path) >= PATH_SIZE - 64)
+        return error_set(e, ERROR_FILE, "'%.100s...': the path is too long", path);
+    if (!file_is_directory(path))
+        return open_file(out, path, e);
+    snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    if (!file_exists(file))
+        return error_set(e, ERROR_FILE, "'%.300s' has no tokenizer.json", path);
+    return open_file(out, file, e);
+}
