@@ -78,7 +78,7 @@ static bool read_id(const cJSON *number, const char *token, int32_t *id, struct 
 
 static bool count_ids(const cJSON *vocab, const cJSON *added, int32_t *n, struct error *e)
 {
-    int32_t id;
+    int32_t id = 0;
     *n = 0;
     for (const cJSON *m = vocab->child; m; m = m->next) {
         if (!read_id(m, m->string, &id, e))
@@ -125,7 +125,7 @@ static bool read_model(struct tokenizer *t, const cJSON *root, struct error *e)
     const cJSON *model = json_member(root, "model"), *vocab = json_member(model, "vocab");
     const cJSON *merges = json_member(model, "merges"), *added = json_member(root, "added_tokens");
     const char *unknown = NULL;
-    int32_t n_ids, n_merges = cJSON_GetArraySize(merges);
+    int32_t n_ids = 0, n_merges = cJSON_GetArraySize(merges);
     if (!cJSON_IsObject(model))
         return error_set(e, ERROR_FILE, "has no 'model', expected a tokenizer.json");
     if (!check_model(model, e))
@@ -256,7 +256,7 @@ static bool push_ids(const struct tokenizer *t, struct token_list *list, const c
         return error_set(e, ERROR_FILE, "TemplateProcessing names a special token without 'ids'");
     cJSON_ArrayForEach(item, ids)
     {
-        int32_t id;
+        int32_t id = 0;
         if (!read_id(item, "TemplateProcessing", &id, e) || !token_list_push(list, id, e))
             return false;
         if (!vocab_text(&t->vocab, id).data)
