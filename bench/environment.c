@@ -1,0 +1,210 @@
+#include "bench/environment.h"
+
+#include "engine/base/memory.h"
+#include "engine/cpu/cpu.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <cblas.h>
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+// The first line of a file without its newline; false and "" if there is none.
+static bool read_line(const char *path, char *out, int size)
+{
+    FILE *f = fopen(path, "re");
+    *out = 0;
+    bool ok = f && fgets(out, size, f);
+    out[strcspn(out, "\n")] = 0;
+    if (f)
+        fclose(f);
+    return ok;
+}
+
+// The value of the first line "name : value" of a /proc file.
+static bool read_field(const char *path, const char *name, char *out, int size)
+{
+    char line[8192];
+    FILE *f = fopen(path, "re");
+    bool found = false;
+    *out = 0;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        size_t n = strlen(name), colon = strcspn(line, ":");
+        found = !strncmp(line, name, n) && colon < strlen(line) && strspn(line + n, " \t") == colon - n;
+        if (found)
+            snprintf(out, (size_t)size, "%s", line + colon + 1 + strspn(line + colon + 1, " \t"));
+    }
+    out[strcspn(out, "\n")] = 0;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+// "Name:  123 kB" in bytes; 0 if absent.
+static uint64_t read_kib(const char *path, const char *name)
+{
+    char text[64];
+    return read_field(path, name, text, sizeof text) ? strtoull(text, NULL, 10) * 1024 : 0;
+}
+
+uint64_t environment_memory_total(void)
+{
+    return read_kib("/proc/meminfo", "MemTotal");
+}
+
+uint64_t environment_peak_memory(void)
+{
+    return read_kib("/proc/self/status", "VmHWM");
+}
+
+void environment_cpu_model(char out[96])
+{
+    if (!read_field("/proc/cpuinfo", "model name", out, 96))
+        snprintf(out, 96, "unknown CPU");
+}
+
+void environment_cpu_vendor(char out[32])
+{
+    read_field("/proc/cpuinfo", "vendor_id", out, 32);
+}
+
+void environment_cpus(const struct team *team, char out[128])
+{
+    int n = 0;
+    out[0] = 0;
+    for (int32_t i = 0; i < team_size(team) && n < 100; i++) {
+        int32_t first = team_cpu(team, i), last = first;
+        if (first < 0)
+            continue;
+        while (i + 1 < team_size(team) && team_cpu(team, i + 1) == last + 1)
+            i++, last++;
+        n += snprintf(out + n, 128 - (size_t)n, first == last ? "%s%d" : "%s%d-%d", n ? "," : "", first, last);
+    }
+}
+
+static uint64_t parse_cache_size(const char *text)
+{
+    char *unit;
+    uint64_t n = strtoull(text, &unit, 10);
+    return *unit == 'K' ? n << 10 : *unit == 'M' ? n << 20 : n;
+}
+
+// The highest cache level of one CPU: its size, and which CPUs share it.
+static uint64_t last_level_cache(int32_t cpu, char *shared, int size)
+{
+    uint64_t bytes = 0;
+    char path[128], text[64];
+    for (int index = 0; index < 8; index++) { // levels ascend
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index);
+        if (!read_line(path, text, sizeof text))
+            break;
+        bytes = parse_cache_size(text);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index);
+        read_line(path, shared, size);
+    }
+    return bytes;
+}
+
+uint64_t environment_cache_bytes(const struct team *team)
+{
+    uint64_t sum = 0;
+    char shared[256], before[256] = "";
+    for (int32_t i = 0; i < team_size(team); i++) {
+        uint64_t bytes = last_level_cache(team_cpu(team, i) < 0 ? 0 : team_cpu(team, i), shared, sizeof shared);
+        if (!i || strcmp(shared, before)) // members are in order of CPU, so sharers are neighbours
+            sum += bytes;
+        memcpy(before, shared, sizeof before);
+        if (team_cpu(team, i) < 0)
+            break; // not pinned: one CPU's cache is all that can be said
+    }
+    return sum;
+}
+
+static void add_text(cJSON *json, const char *key, const char *text)
+{
+    cJSON_AddItemToObject(json, key, text && *text ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
+
+static void add_line_of(cJSON *json, const char *key, const char *path)
+{
+    char text[512];
+    read_line(path, text, sizeof text);
+    add_text(json, key, text);
+}
+
+static void add_field_of(cJSON *json, const char *key, const char *path, const char *name)
+{
+    char text[8192];
+    read_field(path, name, text, sizeof text);
+    add_text(json, key, text);
+}
+
+static void add_bytes(cJSON *json, const char *key, uint64_t bytes)
+{
+    cJSON_AddItemToObject(json, key, bytes && bytes != UINT64_MAX ? cJSON_CreateNumber((double)bytes) : cJSON_CreateNull());
+}
+
+// cpu.max of the process's own cgroup (version 2), or the quota of version 1: "max 100000", "200000 100000".
+static void add_quota(cJSON *json)
+{
+    char group[512], path[640], quota[128] = "";
+    if (read_line("/proc/self/cgroup", group, sizeof group) && !strncmp(group, "0::", 3)) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group + 3);
+        if (!read_line(path, quota, sizeof quota))
+            read_line("/sys/fs/cgroup/cpu.max", quota, sizeof quota);
+    } else {
+        read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof quota);
+    }
+    add_text(json, "cgroup_cpu_quota", quota);
+}
+
+static void add_cpu(cJSON *json, const char *isa, const char *cpus)
+{
+    add_field_of(json, "cpu", "/proc/cpuinfo", "model name");
+    add_field_of(json, "cpu_flags", "/proc/cpuinfo", "flags");
+    add_text(json, "isa", isa);
+    add_text(json, "isa_best", cpu_isa_best());
+    add_text(json, "cpus", cpus);
+    cJSON_AddNumberToObject(json, "cpus_online", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    add_line_of(json, "numa_nodes", "/sys/devices/system/node/online");
+    add_line_of(json, "governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    add_line_of(json, "transparent_huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled");
+    add_field_of(json, "huge_pages_total", "/proc/meminfo", "HugePages_Total");
+    add_quota(json);
+}
+
+static void add_libraries(cJSON *json)
+{
+    char pcre2[64] = "";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
+#ifdef __clang__
+    add_text(json, "compiler", __VERSION__);
+#else
+    add_text(json, "compiler", "GCC " __VERSION__);
+#endif
+    add_text(json, "openblas", openblas_get_config());
+    add_text(json, "openblas_core", openblas_get_corename());
+    add_text(json, "OPENBLAS_CORETYPE", getenv("OPENBLAS_CORETYPE"));
+    add_text(json, "cjson", cJSON_Version());
+    add_text(json, "pcre2", pcre2);
+    add_text(json, "utf8proc", utf8proc_version());
+}
+
+cJSON *environment_json(const char *isa, const char *cpus)
+{
+    cJSON *json = cJSON_CreateObject();
+    struct utsname u;
+    double load[3];
+    add_cpu(json, isa, cpus);
+    add_text(json, "kernel", uname(&u) ? NULL : u.release);
+    add_libraries(json);
+    add_bytes(json, "memory_total_bytes", environment_memory_total());
+    add_bytes(json, "memory_available_bytes", memory_available(""));
+    if (getloadavg(load, 3) == 3)
+        cJSON_AddItemToObject(json, "load_average", cJSON_CreateDoubleArray(load, 3));
+    return json;
+}
