@@ -1,5 +1,6 @@
 // A plan's tensors from a model's files or from a seed. What the file stores as the plan wants it is used where it is
 // mapped; the rest is copied, converted or made into one buffer. All of it is checked for NaN and infinity on the way.
+#include "engine/base/memory.h"
 #include "engine/base/units.h"
 #include "engine/load/files.h"
 
@@ -142,25 +143,10 @@ static bool find_origins(struct loading *l, struct error *e)
     return true;
 }
 
-// MemAvailable of /proc/meminfo in bytes; UINT64_MAX where there is no such file.
-static uint64_t memory_available(void)
-{
-    char line[128];
-    unsigned long long kib;
-    uint64_t bytes = UINT64_MAX;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            bytes = kib << 10;
-    if (f)
-        fclose(f);
-    return bytes;
-}
-
 static bool allocate(struct weights *w, uint64_t bytes, const char *path, struct error *e)
 {
     char need[24], have[24];
-    uint64_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, available = memory_available();
+    uint64_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, available = memory_available("");
     if (bytes > available)
         return error_set(e, ERROR_MEMORY, "'%s': weights of %s, but only %s of memory are available", path,
                          format_bytes(bytes, need), format_bytes(available, have));

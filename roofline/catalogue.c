@@ -1,0 +1,296 @@
+#include "roofline/catalogue.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/names.h"
+#include "engine/base/units.h"
+#include "roofline/hardware.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 1024, KEY_BYTES = 96, MAX_ENTRIES = 4096 };
+
+// The files of one section, sorted.
+struct section {
+    char folder[PATH_BYTES];
+    char **file; // [n]
+    int n;
+};
+
+static bool join(char *out, size_t size, const char *folder, const char *name)
+{
+    int n = snprintf(out, size, "%s/%s", folder, name);
+    return n >= 0 && (size_t)n < size;
+}
+
+static bool is_catalogue(const char *folder)
+{
+    char models[PATH_BYTES];
+    return join(models, sizeof models, folder, "models") && file_is_directory(models);
+}
+
+// The folder of the running program, without its name. Empty where /proc is not mounted.
+static void program_folder(char out[PATH_BYTES])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_BYTES - 1);
+    out[n < 0 ? 0 : n] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = 0;
+}
+
+bool catalogue_folder(char *out, int size, struct error *e)
+{
+    static const char *const BESIDE[] = {"configs", "../share/kvbench/configs"};
+    char program[PATH_BYTES];
+    const char *set = getenv("KVBENCH_CONFIGS");
+    if (set && *set) {
+        snprintf(out, (size_t)size, "%s", set);
+        return file_is_directory(out) || error_set(e, ERROR_USAGE, "KVBENCH_CONFIGS is '%.300s', which is no folder", set);
+    }
+    program_folder(program);
+    for (int i = 0; i < 2; i++)
+        if (join(out, (size_t)size, program, BESIDE[i]) && is_catalogue(out))
+            return true;
+    snprintf(out, (size_t)size, "configs");
+    return is_catalogue(out) ||
+           error_set(e, ERROR_FILE,
+                     "no catalogue: expected configs/models in '%.200s', in '%.200s/../share/kvbench' or here; "
+                     "set KVBENCH_CONFIGS",
+                     program, program);
+}
+
+// One spelling for all that mean the same: the id without owner, in lower case, without meta-, -hf and -instruct.
+static void normalize(const char *name, char out[KEY_BYTES])
+{
+    const char *slash = strrchr(name, '/'), *at = slash ? slash + 1 : name;
+    size_t n = 0;
+    while (*at) {
+        char part[KEY_BYTES];
+        size_t length = strcspn(at, "-_ ");
+        snprintf(part, sizeof part, "%.*s", (int)(length < KEY_BYTES ? length : KEY_BYTES - 1), at);
+        bool first = n == 0, last = !at[length];
+        bool drop = !*part || !strcasecmp(part, "instruct") || (first && !last && !strcasecmp(part, "meta")) ||
+                    (last && !strcasecmp(part, "hf"));
+        if (!drop && n + length + 2 < KEY_BYTES)
+            n += (size_t)snprintf(out + n, KEY_BYTES - n, "%s%s", n ? "-" : "", part);
+        at += length + !last;
+    }
+    out[n] = 0;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)tolower((unsigned char)out[i]);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void section_close(struct section *s)
+{
+    for (int i = 0; i < s->n; i++)
+        free(s->file[i]);
+    free(s->file);
+    *s = (struct section){0};
+}
+
+static bool add_file(struct section *s, const char *name, struct error *e)
+{
+    size_t length = strlen(name);
+    if (length < 6 || strcmp(name + length - 5, ".json") || *name == '.' || s->n == MAX_ENTRIES)
+        return true;
+    char **grown = realloc(s->file, (size_t)(s->n + 1) * sizeof *grown);
+    if (grown)
+        s->file = grown;
+    if (!grown || !(s->file[s->n] = strdup(name)))
+        return error_set(e, ERROR_MEMORY, "no memory for the catalogue");
+    s->n++;
+    return true;
+}
+
+static bool section_open(struct section *s, const char *name, struct error *e)
+{
+    char root[PATH_BYTES];
+    bool ok = true;
+    *s = (struct section){0};
+    if (!catalogue_folder(root, sizeof root, e))
+        return false;
+    if (!join(s->folder, sizeof s->folder, root, name))
+        return error_set(e, ERROR_FILE, "'%.200s': the path is too long", root);
+    DIR *dir = opendir(s->folder);
+    if (!dir)
+        return error_set(e, ERROR_FILE, "'%.300s': no such folder of the catalogue", s->folder);
+    for (const struct dirent *d; ok && (d = readdir(dir));)
+        ok = add_file(s, d->d_name, e);
+    closedir(dir);
+    if (s->n)
+        qsort(s->file, (size_t)s->n, sizeof *s->file, by_text);
+    if (!ok)
+        section_close(s);
+    return ok;
+}
+
+static bool matches(const char *candidate, const char *key)
+{
+    char other[KEY_BYTES];
+    normalize(candidate, other);
+    return !strcmp(other, key);
+}
+
+// Whether file i carries this name, or lists it among its aliases.
+static bool file_matches(const struct section *s, int i, const char *key, bool *out, struct error *e)
+{
+    char path[PATH_BYTES];
+    cJSON *json;
+    const char *name = NULL;
+    const cJSON *alias;
+    if (!join(path, sizeof path, s->folder, s->file[i]))
+        return error_set(e, ERROR_FILE, "'%.200s': the path is too long", s->folder);
+    if (!json_load(path, &json, e))
+        return false;
+    bool ok = json_string(json, path, "name", &name, e);
+    *out = name && matches(name, key);
+    cJSON_ArrayForEach(alias, json_member(json, "aliases"))
+    {
+        const char *text = cJSON_GetStringValue(alias);
+        *out |= text && matches(text, key);
+    }
+    cJSON_Delete(json);
+    return ok;
+}
+
+static bool unknown_name(const struct section *s, const char *section, const char *name, struct error *e)
+{
+    char key[KEY_BYTES];
+    normalize(name, key);
+    for (int i = 0; i < s->n; i++)
+        s->file[i][strlen(s->file[i]) - 5] = 0; // a file is called as its entry
+    const char *near = names_nearest(key, (const char *const *)s->file, s->n);
+    return error_set(e, ERROR_USAGE, "unknown %s '%.80s'%s%s%s (see kvbench list %s)",
+                     strcmp(section, "models") ? section : "model", name, near ? ", did you mean '" : "", near ? near : "",
+                     near ? "'?" : "", section);
+}
+
+static bool find_in(const struct section *s, const char *section, const char *name, char *path, size_t size, struct error *e)
+{
+    char key[KEY_BYTES];
+    normalize(name, key);
+    for (int i = 0; i < s->n; i++) {
+        bool found = false;
+        if (!file_matches(s, i, key, &found, e))
+            return false;
+        if (found)
+            return join(path, size, s->folder, s->file[i]) ||
+                   error_set(e, ERROR_FILE, "'%.200s': the path is too long", s->folder);
+    }
+    return unknown_name(s, section, name, e);
+}
+
+bool catalogue_find(const char *section, const char *name, char *path, int size, struct error *e)
+{
+    struct section s;
+    if (!section_open(&s, section, e))
+        return false;
+    bool ok = find_in(&s, section, name, path, (size_t)size, e);
+    section_close(&s);
+    return ok;
+}
+
+static void describe_plan(const struct model_spec *spec, const struct plan *plan, struct catalogue_row *row)
+{
+    char kv[24];
+    uint64_t params = 0;
+    for (int32_t i = 0; i < plan->n_tensors; i++)
+        params += (uint64_t)plan->tensor[i].rows * (uint64_t)plan->tensor[i].cols;
+    snprintf(row->detail, sizeof row->detail, "%s, %d layers, %.3g B parameters, %s, %s of KV per token", spec->family,
+             spec->num_hidden_layers, (double)params / 1e9, dtype_name(spec->dtype),
+             format_bytes(plan_kv_bytes_per_token(plan), kv));
+}
+
+// "MixtralForCausalLM is not supported": the message without whom it is about and what was expected instead.
+static void describe_error(const struct error *e, struct catalogue_row *row)
+{
+    const char *reason = strstr(e->message, "': "), *end = strstr(e->message, ", expected");
+    reason = reason ? reason + 3 : e->message;
+    size_t n = end && end > reason ? (size_t)(end - reason) : strlen(reason);
+    snprintf(row->detail, sizeof row->detail, "%.*s", n < 159 ? (int)n : 159, reason);
+}
+
+static void describe_model(const char *path, struct catalogue_row *row)
+{
+    struct model model = {0};
+    struct plan plan = {0};
+    struct error e = {0};
+    row->supported = model_open(&model, path, &e);
+    if (row->supported) {
+        struct plan_options options = plan_options_default(model.spec.dtype);
+        row->supported = plan_make(&plan, &model.spec, &options, &e);
+    }
+    if (row->supported)
+        describe_plan(&model.spec, &plan, row);
+    else
+        describe_error(&e, row);
+    plan_free(&plan);
+    model_close(&model);
+}
+
+static void describe_hardware(const char *path, struct catalogue_row *row)
+{
+    struct hardware hw;
+    struct error e = {0};
+    char memory[24];
+    row->supported = hardware_load(&hw, path, &e);
+    if (row->supported)
+        snprintf(row->detail, sizeof row->detail, "%.30s %.90s, %s, %.5g GB/s", hw.vendor, hw.title,
+                 hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
+                 hw.bandwidth[ROOF_DATASHEET].value / 1e9);
+    else
+        describe_error(&e, row);
+}
+
+bool catalogue_list(const char *section, struct catalogue_row **rows, int *n, struct error *e)
+{
+    struct section s;
+    char path[2 * PATH_BYTES];
+    *n = 0;
+    if (!section_open(&s, section, e))
+        return false;
+    *rows = calloc((size_t)s.n + 1, sizeof **rows);
+    for (int i = 0; *rows && i < s.n; i++) {
+        struct catalogue_row *row = &(*rows)[(*n)++];
+        snprintf(row->name, sizeof row->name, "%.*s", (int)(strlen(s.file[i]) - 5), s.file[i]);
+        snprintf(path, sizeof path, "%s/%s", s.folder, s.file[i]);
+        if (strcmp(section, "models"))
+            describe_hardware(path, row);
+        else
+            describe_model(path, row);
+    }
+    section_close(&s);
+    return *rows || error_set(e, ERROR_MEMORY, "no memory for the catalogue");
+}
+
+// Something that can only be meant as a path.
+static bool looks_like_path(const char *text)
+{
+    size_t n = strlen(text);
+    return *text == '/' || *text == '.' || (n > 5 && (!strcmp(text + n - 5, ".gguf") || !strcmp(text + n - 5, ".json")));
+}
+
+bool catalogue_open_model(struct model *m, const char *name_or_path, struct error *e)
+{
+    char path[PATH_BYTES];
+    struct model shape;
+    *m = (struct model){0};
+    if (looks_like_path(name_or_path) || file_exists(name_or_path))
+        return model_open(m, name_or_path, e);
+    if (!catalogue_find("models", name_or_path, path, sizeof path, e) || !model_open(&shape, path, e))
+        return false;
+    model_open_random(m, &shape.spec);
+    model_close(&shape);
+    return true;
+}
