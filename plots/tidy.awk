@@ -82,6 +82,7 @@ function read_point(i,    k, tokens, name, short_name) {
     key[i] = text("key"); phase[i] = text("phase"); batch[i] = text("batch"); context[i] = text("context")
     kv[i] = text("type_k") (text("type_v") == text("type_k") ? "" : ":" text("type_v"))
     weights[i] = text("weights"); block[i] = text("block"); threads[i] = text("threads"); cache[i] = text("cache")
+    verdict[i] = text("verdict")
     steps[i] = phase[i] == "decode" && text("n_gen") > 1 ? text("n_gen") : 1
     tokens = phase[i] == "decode" ? batch[i] : batch[i] * (text("n_prompt") + text("n_gen"))
     split("median_ns median_low_ns median_high_ns roof_ns bound_ns pred_ns", name, " ")
@@ -91,6 +92,7 @@ function read_point(i,    k, tokens, name, short_name) {
     value[i, "rate_roof"] = ratio(1000 * tokens, value[i, "roof"])
     value[i, "rate_bound"] = ratio(1000 * tokens, value[i, "bound"])
     value[i, "kv_share"] = ratio(100 * number("kv_read_bytes"), number("weight_bytes") + number("kv_read_bytes") + number("kv_write_bytes"))
+    value[i, "fraction"] = number("roof_fraction")
     value[i, "gflops"] = number("effective_GFLOPps")
     value[i, "intensity"] = number("intensity")
     n_measured += known(value[i, "ms"]); n_bound += known(value[i, "bound"]); n_pred += known(value[i, "pred"])
@@ -129,12 +131,12 @@ function span(names,    i, k, n, name, x, least, most) {
 
 function write_points(    out, i, k, n, name, line) {
     out = dir "/points.tsv"
-    n = split("ms low high roof bound pred rate rate_roof rate_bound kv_share gflops intensity", name, " ")
-    line = "phase\tbatch\tcontext\tkv\tmain\tin_slice"
+    n = split("ms low high roof bound pred rate rate_roof rate_bound kv_share fraction gflops intensity", name, " ")
+    line = "phase\tbatch\tcontext\tkv\tverdict\tmain\tin_slice"
     for (k = 1; k <= n; k++) line = line "\t" name[k]
     print line > out
     for (i = 1; i <= n_points; i++) {
-        line = phase[i] "\t" batch[i] "\t" context[i] "\t" kv[i] "\t" main[i] + 0 "\t" in_slice[i] + 0
+        line = phase[i] "\t" batch[i] "\t" context[i] "\t" kv[i] "\t" verdict[i] "\t" main[i] + 0 "\t" in_slice[i] + 0
         for (k = 1; k <= n; k++) line = line "\t" value[i, name[k]]
         print line > out
     }

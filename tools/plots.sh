@@ -1,6 +1,7 @@
 #!/bin/bash
-# usage: plots.sh [FOLDER]   Draws every sweep FOLDER/NAME.csv (default results/) as FOLDER/plots/NAME-PICTURE.svg and .png;
+# usage: plots.sh [FOLDER]       Draws every sweep FOLDER/NAME.csv (default results/) as FOLDER/plots/NAME-PICTURE.svg and .png;
 # with several models in a file, NAME-MODEL-PICTURE. A picture that the data cannot carry is named with the reason.
+#        plots.sh --models CSV    Names the models in a file.
 set -eu
 folder=${1:-results}
 out=$folder/plots
@@ -32,6 +33,10 @@ draw() { # CSV MODEL PREFIX
     done <"$work/pictures"
 }
 
+if [ "${1:-}" = --models ]; then
+    models_of "$2"
+    exit
+fi
 command -v gnuplot >/dev/null || { echo 'gnuplot is missing; make deps installs it' >&2; exit 1; }
 shopt -s nullglob
 n=0

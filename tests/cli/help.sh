@@ -1,3 +1,4 @@
+#!/bin/bash
 # Help, versions and what an unknown word says.
 # shellcheck source-path=SCRIPTDIR
 source tests/cli/lib.sh

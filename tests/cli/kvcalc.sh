@@ -1,3 +1,4 @@
+#!/bin/bash
 # kvcalc: the numbers that must come out, names it does not know, and what it is linked with.
 # shellcheck source-path=SCRIPTDIR
 source tests/cli/lib.sh
@@ -49,7 +50,7 @@ run 2 'unknown hardware names the nearest' "$KVCALC" --model llama-3-8b --gpu h1
 err "'h100-sxn'.*h100-sxm"
 one_err
 run 2 'a model is needed' "$KVCALC" --gpu h100-sxm --context 4096
-err -- '--model'
+err '--model'
 one_err
 run 2 'a negative context' "$KVCALC" --model llama-3-8b --gpu h100-sxm --context -5
 one_err
@@ -74,6 +75,6 @@ else
     run 0 'kvbench does, too' env -C / "$WORK/usr/bin/kvbench" list models
     out llama-3-8b
     run 0 'make install honours DESTDIR' make install PREFIX=/opt/x DESTDIR="$WORK/stage"
-    [ -x "$WORK/stage/opt/x/bin/kvbench" ] && [ -d "$WORK/stage/opt/x/share/kvbench/configs" ] || complain 'files are missing'
+    is 'it leaves programs and catalogue there' "$(cd "$WORK/stage/opt/x" && echo bin/* share/kvbench/configs)" 'bin/kvbench bin/kvcalc share/kvbench/configs'
 fi
 finish

@@ -1,5 +1,5 @@
+#!/bin/bash
 # For the command-line tests: one case is a command with its exit status, and what it must print. Results in TAP.
-# shellcheck shell=bash
 #   run STATUS NAME COMMAND...   begins a case
 #   out REGEX, err REGEX         standard output / error has a matching line
 #   no_out, one_err              nothing on standard output; exactly one line on standard error

@@ -1,0 +1,33 @@
+#!/bin/bash
+# usage: demo.sh [CONFIG]   What `make demo` runs once everything is built: this machine's ceilings, a sweep (default
+# configs/cpu.json), its pictures, and one screen that says what was found and where the files are.
+set -eu
+config=${1:-configs/cpu.json}
+name=$(basename "$config" .json)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+step() { echo "== $1" >&2; }
+
+step '1 of 3: what this machine can do at most'
+./kvbench ceilings
+step "2 of 3: ./kvbench sweep $config"
+status=0
+./kvbench sweep "$config" >"$work/sweep.out" || status=$?
+step '3 of 3: pictures'
+tools/plots.sh >"$work/plots.out" || { cat "$work/plots.out" >&2; exit 1; }
+
+csv=results/$name.csv
+[ -e "$csv" ] || { echo "the sweep left no $csv" >&2; exit "$((status ? status : 1))"; }
+model=$(tools/plots.sh --models "$csv" | head -n 1)
+awk -f plots/tidy.awk -v model="$model" -v dir="$work" "$csv" "results/$name.roofs.csv"
+awk -f tools/summary.awk "$work/facts.gp" "$work/points.tsv"
+cat <<END
+
+  numbers   results/$name.csv (per point), results/$name.ops.csv (per operation), results/$name.meta.json (how)
+  pictures  $(cd results/plots && echo "$name"-*.svg | sed "s/$name-//g; s/\.svg//g; s/ /, /g")
+            as results/plots/$name-*.svg and .png
+  next      ./kvbench --help        ./kvcalc --model llama-3-8b --gpu h100-sxm --context 4096
+END
+[ "$status" -eq 0 ] || echo "  the sweep ended with exit status $status: $(tail -n 1 "$work/sweep.out")"
+exit "$status"
