@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/names.h"
+#include "engine/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,4 +113,23 @@ bool json_string(const cJSON *object, const char *where, const char *key, const 
     if (m)
         *out = m->valuestring;
     return true;
+}
+
+void json_write_text(FILE *f, const char *text, size_t size)
+{
+    enum utf8_state state;
+    fputc('"', f);
+    for (size_t at = 0, n; at < size; at += n) {
+        unsigned char c = (unsigned char)text[at];
+        n = utf8_next(text + at, size - at, &state);
+        if (state != UTF8_WHOLE)
+            fputs(UTF8_REPLACEMENT, f);
+        else if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else if (c < ' ')
+            fprintf(f, "\\u%04x", c);
+        else
+            fwrite(text + at, 1, n, f);
+    }
+    fputc('"', f);
 }

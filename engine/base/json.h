@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 // Parses exactly one JSON value; `where` names the source in messages. The caller frees *out with cJSON_Delete.
 bool json_parse(const char *text, size_t size, const char *where, cJSON **out, struct error *e);
@@ -28,5 +29,8 @@ bool json_string(const cJSON *object, const char *where, const char *key, const 
 
 // The member, or NULL if it is absent or null.
 const cJSON *json_member(const cJSON *object, const char *key);
+
+// Writes text[size] as a JSON string; bytes that are no UTF-8 become U+FFFD.
+void json_write_text(FILE *f, const char *text, size_t size);
 
 #endif
