@@ -9,6 +9,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+enum { RAW, NORMALIZED }; // the two sets of added tokens
+
 void token_list_free(struct token_list *l)
 {
     free(l->id);
@@ -113,18 +115,6 @@ bool tokenizer_put_merge(struct tokenizer *t, struct text left, struct text righ
     return true;
 }
 
-bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
-{
-    if (token.id < 0 || token.id >= t->vocab.n)
-        return error_set(e, ERROR_FILE, "added token id %d is outside 0..%d", token.id, t->vocab.n - 1);
-    if (utf8_valid_size(token.text.data, token.text.size) != token.text.size)
-        return error_set(e, ERROR_FILE, "added token %d is not valid UTF-8", token.id);
-    t->special[token.id] = special;
-    if (!vocab_text(&t->vocab, token.id).data && !vocab_set(&t->vocab, token.id, token.text, false, e))
-        return false;
-    return added_put(&t->added[normalized], token, e);
-}
-
 // ---- normalizing
 
 static const struct normalizer {
@@ -177,6 +167,27 @@ static bool normalize(const struct tokenizer *t, struct text *text, char **owned
     return true;
 }
 
+// What is looked for in normalized text must be normalized itself.
+static bool put_normalized(struct tokenizer *t, struct added_token token, struct error *e)
+{
+    char *owned = NULL;
+    bool ok = normalize(t, &token.text, &owned, e) && added_put(&t->added[NORMALIZED], token, e);
+    free(owned);
+    return ok;
+}
+
+bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
+{
+    if (token.id < 0 || token.id >= t->vocab.n)
+        return error_set(e, ERROR_FILE, "added token id %d is outside 0..%d", token.id, t->vocab.n - 1);
+    if (utf8_valid_size(token.text.data, token.text.size) != token.text.size)
+        return error_set(e, ERROR_FILE, "added token %d is not valid UTF-8", token.id);
+    t->special[token.id] = special;
+    if (!vocab_text(&t->vocab, token.id).data && !vocab_set(&t->vocab, token.id, token.text, false, e))
+        return false;
+    return normalized ? put_normalized(t, token, e) : added_put(&t->added[RAW], token, e);
+}
+
 // ---- encoding
 
 struct encoding {
@@ -224,8 +235,6 @@ static bool encode_words(struct encoding *c, struct text text, struct error *e)
     return ok;
 }
 
-enum { RAW, NORMALIZED };
-
 static bool encode_around_added(struct encoding *c, int set, struct text text, struct error *e);
 
 static bool encode_normalized(struct encoding *c, struct text text, struct error *e)
@@ -236,19 +245,23 @@ static bool encode_normalized(struct encoding *c, struct text text, struct error
     return ok;
 }
 
+static bool encode_between(struct encoding *c, int set, struct text text, struct error *e)
+{
+    return set == RAW ? encode_normalized(c, text, e) : encode_words(c, text, e);
+}
+
 // Added tokens become their ids; what lies between them goes on.
 static bool encode_around_added(struct encoding *c, int set, struct text text, struct error *e)
 {
-    for (size_t at = 0; at < text.size;) {
-        struct added_match m = added_find(&c->t->added[set], text, at);
-        struct text between = {text.data + at, (m.end ? m.begin : text.size) - at};
-        if (between.size && !(set == RAW ? encode_normalized(c, between, e) : encode_words(c, between, e)))
+    const struct added_set *added = &c->t->added[set];
+    size_t taken = 0;
+    for (struct added_match m = {0}; (m = added_find(added, text, m.next, taken)).end; taken = m.end) {
+        if (m.begin > taken && !encode_between(c, set, (struct text){text.data + taken, m.begin - taken}, e))
             return false;
-        if (m.end && !token_list_push(c->out, m.id, e))
+        if (!token_list_push(c->out, m.id, e))
             return false;
-        at = m.end ? m.end : text.size;
     }
-    return true;
+    return taken == text.size || encode_between(c, set, (struct text){text.data + taken, text.size - taken}, e);
 }
 
 static bool append_list(struct token_list *out, const struct token_list *more, struct error *e)

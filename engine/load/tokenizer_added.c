@@ -125,10 +125,10 @@ static int32_t previous_char(struct text t, size_t at, size_t *n)
     return next_char((struct text){t.data, at}, begin, n);
 }
 
-static struct added_match widen(const struct added_token *token, struct text text, size_t from, struct added_match m)
+static struct added_match widen(const struct added_token *token, struct text text, size_t taken, struct added_match m)
 {
     size_t n;
-    while (token->strip_left && m.begin > from && is_space(previous_char(text, m.begin, &n)))
+    while (token->strip_left && m.begin > taken && is_space(previous_char(text, m.begin, &n)))
         m.begin -= n;
     while (token->strip_right && is_space(next_char(text, m.end, &n)))
         m.end += n;
@@ -141,7 +141,7 @@ static bool touches_word(struct text text, struct added_match m)
     return is_word(previous_char(text, m.begin, &n)) || is_word(next_char(text, m.end, &n));
 }
 
-struct added_match added_find(const struct added_set *s, struct text text, size_t from)
+struct added_match added_find(const struct added_set *s, struct text text, size_t from, size_t taken)
 {
     for (size_t at = from; s->n && at < text.size;) {
         const struct added_token *token = longest_at(s, text.data + at, text.size - at);
@@ -149,9 +149,10 @@ struct added_match added_find(const struct added_set *s, struct text text, size_
             at++;
             continue;
         }
-        struct added_match m = {at, at + token->text.size, token->id};
+        size_t end = at + token->text.size;
+        struct added_match m = {at, end, end, token->id};
         if (!token->single_word || !touches_word(text, m))
-            return widen(token, text, from, m);
+            return widen(token, text, taken, m);
         at = m.end;
     }
     return (struct added_match){0};

@@ -159,8 +159,8 @@ static bool read_special(struct tokenizer *t, const struct gguf *g, bool add_bos
 
 static bool fill(struct tokenizer *t, const struct pre_tokenizer *pre, const struct lists *l, struct error *e)
 {
-    return tokenizer_size(t, l->n_tokens, l->n_merges, e) && put_tokens(t, l, e) && put_merges(t, l, e) &&
-           put_pre(t, pre, e);
+    return tokenizer_size(t, l->n_tokens, l->n_merges, e) && put_pre(t, pre, e) && put_tokens(t, l, e) &&
+           put_merges(t, l, e);
 }
 
 static bool read_all(struct tokenizer *t, const struct gguf *g, struct error *e)

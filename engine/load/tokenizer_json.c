@@ -322,13 +322,12 @@ static bool read_optional(struct reader *r, const cJSON *root, const char *key,
 static bool read_all(struct tokenizer *t, const cJSON *root, struct error *e)
 {
     struct reader r = {t, false};
-    if (!read_model(t, root, e) ||
+    if (!read_model(t, root, e) || !read_optional(&r, root, "normalizer", add_normalizer, e) ||
         (json_member(root, "added_tokens") && !for_each(&r, root, "added_tokens", read_added_token, e)))
         return false;
     added_close(&t->added[0]);
     added_close(&t->added[1]);
-    if (!read_optional(&r, root, "normalizer", add_normalizer, e) ||
-        !read_optional(&r, root, "pre_tokenizer", add_pre_tokenizer, e) ||
+    if (!read_optional(&r, root, "pre_tokenizer", add_pre_tokenizer, e) ||
         !read_optional(&r, root, "post_processor", add_post_processor, e) ||
         !read_optional(&r, root, "decoder", check_decoder, e))
         return false;

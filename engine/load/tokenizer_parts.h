@@ -105,13 +105,14 @@ bool added_put(struct added_set *s, struct added_token token, struct error *e); 
 void added_close(struct added_set *s);                                          // after the last put
 
 struct added_match {
-    size_t begin, end; // end == 0: none
+    size_t begin, end; // what is taken, white space included; end == 0: no match
+    size_t next;       // where the search for the next one starts
     int32_t id;
 };
 int32_t added_id(const struct added_set *s, struct text text); // of exactly this text; -1: none
 
-// The first match in text[from..], the longest of those that begin there. Nothing before `from` is taken by strip_left.
-struct added_match added_find(const struct added_set *s, struct text text, size_t from);
+// The first match in text[from..], the longest of those that begin there. Leaves alone what lies before `taken`.
+struct added_match added_find(const struct added_set *s, struct text text, size_t from, size_t taken);
 
 // ---- tokenizer.c
 
@@ -145,9 +146,9 @@ bool tokenizer_size(struct tokenizer *t, int32_t n_ids, int32_t n_merges, struct
 // A token and a merge of two tokens (`rank`th of the list) as byte-level vocabularies write them.
 bool tokenizer_put_token(struct tokenizer *t, int32_t id, struct text written, struct error *e);
 bool tokenizer_put_merge(struct tokenizer *t, struct text left, struct text right, int32_t rank, struct error *e);
+bool tokenizer_add_normalizer(struct tokenizer *t, const char *name, struct error *e); // "NFC", ...
 // A token whose text is its bytes. After the last one: added_close(&t->added[0]), [1].
 bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e);
-bool tokenizer_add_normalizer(struct tokenizer *t, const char *name, struct error *e); // "NFC", ...
 
 // ---- chat.c
 

@@ -136,8 +136,6 @@ struct part {
 // Whether a part joins the one before it.
 static bool joins(enum split_behaviour behaviour, struct part before, struct part now)
 {
-    if (before.begin == before.end)
-        return false;
     switch (behaviour) {
     case SPLIT_CONTIGUOUS: return now.is_match == before.is_match;
     case SPLIT_WITH_PREVIOUS: return now.is_match && !before.is_match;
@@ -161,8 +159,6 @@ static bool hand_on(struct run *r, int32_t step, struct text text, struct part p
 static bool take(struct run *r, int32_t step, struct text text, struct part *held, struct part p)
 {
     const struct split_step *s = &r->split->step[step];
-    if (p.begin == p.end)
-        return true;
     p.is_match ^= s->invert;
     if (joins(s->behaviour, *held, p)) {
         held->end = p.end, held->is_match = p.is_match;
@@ -193,27 +189,38 @@ static bool next_match(struct run *r, int32_t step, struct text text, size_t fro
     return true;
 }
 
+// Where to search on after an empty match.
+static size_t next_character(struct text text, size_t at)
+{
+    enum utf8_state state;
+    return at < text.size ? at + utf8_next(text.data + at, text.size - at, &state) : text.size;
+}
+
 static bool split_from(struct run *r, int32_t step, struct text text)
 {
     if (step == r->split->n_steps)
         return r->piece(r->ctx, text, r->e);
     struct part held = {0}, match = {0};
-    bool found;
     size_t done = 0;
+    bool found = true, first = true;
     for (size_t from = 0; from < text.size;) {
         if (!next_match(r, step, text, from, &match, &found))
             return false;
         if (!found)
             break;
-        if (!take(r, step, text, &held, (struct part){done, match.begin, false}) || !take(r, step, text, &held, match))
+        bool empty = match.begin == match.end;
+        from = empty ? next_character(text, match.end) : match.end;
+        if (empty && !first && match.begin == done) // nothing, right behind a match
+            continue;
+        if (match.begin > done && !take(r, step, text, &held, (struct part){done, match.begin, false}))
             return false;
-        done = from = match.end;
-        if (match.begin == match.end && from < text.size) { // an empty match cuts, and the search goes on a character later
-            enum utf8_state state;
-            from += utf8_next(text.data + from, text.size - from, &state);
-        }
+        if (!take(r, step, text, &held, match))
+            return false;
+        done = match.end, first = false;
     }
-    return take(r, step, text, &held, (struct part){done, text.size, false}) && hand_on(r, step, text, held);
+    if (done < text.size && !take(r, step, text, &held, (struct part){done, text.size, false}))
+        return false;
+    return hand_on(r, step, text, held);
 }
 
 bool split_text(const struct split *s, struct text text, split_piece piece, void *ctx, struct error *e)
