@@ -1,0 +1,38 @@
+#!/bin/bash
+# predict and list: the roofline of any hardware of the catalogue, without measuring.
+# shellcheck source-path=SCRIPTDIR
+source tests/cli/lib.sh
+
+run 0 'Llama-3-70B on four H100' \
+    "$KVBENCH" predict --model llama-3-70b --hardware h100-sxm --tp 4 --batch 32 --context 8192 --json
+out '"roof_ns":'
+out '"bound_ns":'
+out '"tp":[[:space:]]*4'
+run 0 'every point of h100.json' "$KVBENCH" predict configs/h100.json
+run 0 'every point of h200.json, as JSON' "$KVBENCH" predict configs/h200.json --json
+out '"bound_ns":'
+run 0 'flags of llama-bench' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm -p 512,1024 -n 1 -d 128 -b 1,4
+run 0 'a row per operation' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm --batch 1 --context 64 --ops
+out 'ffn_down'
+run 2 'an unknown model names the nearest' "$KVBENCH" predict --model llama-3-9b --hardware h100-sxm --context 64
+err "'llama-3-9b'.*llama-3-8b"
+one_err
+run 2 'unknown hardware names the nearest' "$KVBENCH" predict --model llama-3-8b --hardware h100-sxn --context 64
+err "'h100-sxn'.*h100-sxm"
+one_err
+run 3 'ranks that do not divide the heads' "$KVBENCH" predict --model llama-3-8b --hardware h100-sxm --tp 3 --context 64
+one_err
+
+run 0 'list models' "$KVBENCH" list models
+out '^ *qwen3-0.6b'
+run 0 'list hardware' "$KVBENCH" list hardware
+out '^ *h100-sxm'
+run 0 'list hardware as JSON' "$KVBENCH" list hardware --json
+out '"h100-sxm"'
+run 0 'list backends' "$KVBENCH" list backends
+out 'cpu'
+out 'null'
+run 2 'list something else' "$KVBENCH" list planets
+err "'planets'"
+one_err
+finish
