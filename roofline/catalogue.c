@@ -11,14 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 1024, KEY_BYTES = 96, MAX_ENTRIES = 4096 };
 
-// The files of one section, sorted.
+// The files of one section. An entry is called as its file, without .json.
 struct section {
     char folder[PATH_BYTES];
-    char **file; // [n]
+    char **entry; // [n], sorted
     int n;
 };
 
@@ -94,20 +95,20 @@ static int by_text(const void *a, const void *b)
 static void section_close(struct section *s)
 {
     for (int i = 0; i < s->n; i++)
-        free(s->file[i]);
-    free(s->file);
+        free(s->entry[i]);
+    free(s->entry);
     *s = (struct section){0};
 }
 
-static bool add_file(struct section *s, const char *name, struct error *e)
+static bool add_entry(struct section *s, const char *name, struct error *e)
 {
     size_t length = strlen(name);
     if (length < 6 || strcmp(name + length - 5, ".json") || *name == '.' || s->n == MAX_ENTRIES)
         return true;
-    char **grown = realloc(s->file, (size_t)(s->n + 1) * sizeof *grown);
+    char **grown = realloc(s->entry, (size_t)(s->n + 1) * sizeof *grown);
     if (grown)
-        s->file = grown;
-    if (!grown || !(s->file[s->n] = strdup(name)))
+        s->entry = grown;
+    if (!grown || !(s->entry[s->n] = strndup(name, length - 5)))
         return error_set(e, ERROR_MEMORY, "no memory for the catalogue");
     s->n++;
     return true;
@@ -126,13 +127,19 @@ static bool section_open(struct section *s, const char *name, struct error *e)
     if (!dir)
         return error_set(e, ERROR_FILE, "'%.300s': no such folder of the catalogue", s->folder);
     for (const struct dirent *d; ok && (d = readdir(dir));)
-        ok = add_file(s, d->d_name, e);
+        ok = add_entry(s, d->d_name, e);
     closedir(dir);
     if (s->n)
-        qsort(s->file, (size_t)s->n, sizeof *s->file, by_text);
+        qsort(s->entry, (size_t)s->n, sizeof *s->entry, by_text);
     if (!ok)
         section_close(s);
     return ok;
+}
+
+static bool entry_path(const struct section *s, int i, char *out, size_t size, struct error *e)
+{
+    int n = snprintf(out, size, "%s/%s.json", s->folder, s->entry[i]);
+    return (n >= 0 && (size_t)n < size) || error_set(e, ERROR_FILE, "'%.200s': the path is too long", s->folder);
 }
 
 static bool matches(const char *candidate, const char *key)
@@ -142,16 +149,14 @@ static bool matches(const char *candidate, const char *key)
     return !strcmp(other, key);
 }
 
-// Whether file i carries this name, or lists it among its aliases.
-static bool file_matches(const struct section *s, int i, const char *key, bool *out, struct error *e)
+// Whether entry i carries this name, or lists it among its aliases.
+static bool entry_matches(const struct section *s, int i, const char *key, bool *out, struct error *e)
 {
     char path[PATH_BYTES];
     cJSON *json;
     const char *name = NULL;
     const cJSON *alias;
-    if (!join(path, sizeof path, s->folder, s->file[i]))
-        return error_set(e, ERROR_FILE, "'%.200s': the path is too long", s->folder);
-    if (!json_load(path, &json, e))
+    if (!entry_path(s, i, path, sizeof path, e) || !json_load(path, &json, e))
         return false;
     bool ok = json_string(json, path, "name", &name, e);
     *out = name && matches(name, key);
@@ -168,9 +173,7 @@ static bool unknown_name(const struct section *s, const char *section, const cha
 {
     char key[KEY_BYTES];
     normalize(name, key);
-    for (int i = 0; i < s->n; i++)
-        s->file[i][strlen(s->file[i]) - 5] = 0; // a file is called as its entry
-    const char *near = names_nearest(key, (const char *const *)s->file, s->n);
+    const char *near = names_nearest(key, (const char *const *)s->entry, s->n);
     return error_set(e, ERROR_USAGE, "unknown %s '%.80s'%s%s%s (see kvbench list %s)",
                      strcmp(section, "models") ? section : "model", name, near ? ", did you mean '" : "", near ? near : "",
                      near ? "'?" : "", section);
@@ -182,11 +185,10 @@ static bool find_in(const struct section *s, const char *section, const char *na
     normalize(name, key);
     for (int i = 0; i < s->n; i++) {
         bool found = false;
-        if (!file_matches(s, i, key, &found, e))
+        if (!entry_matches(s, i, key, &found, e))
             return false;
         if (found)
-            return join(path, size, s->folder, s->file[i]) ||
-                   error_set(e, ERROR_FILE, "'%.200s': the path is too long", s->folder);
+            return entry_path(s, i, path, size, e);
     }
     return unknown_name(s, section, name, e);
 }
@@ -245,33 +247,40 @@ static void describe_hardware(const char *path, struct catalogue_row *row)
     struct error e = {0};
     char memory[24];
     row->supported = hardware_load(&hw, path, &e);
+    bool titled = row->supported && !strncmp(hw.title, hw.vendor, strlen(hw.vendor)); // "Apple M1 Max"
     if (row->supported)
-        snprintf(row->detail, sizeof row->detail, "%.30s %.90s, %s, %.5g GB/s", hw.vendor, hw.title,
-                 hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
+        snprintf(row->detail, sizeof row->detail, "%.30s%s%.90s, %s, %.5g GB/s", titled ? "" : hw.vendor, titled ? "" : " ",
+                 hw.title, hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
                  hw.bandwidth[ROOF_DATASHEET].value / 1e9);
     else
         describe_error(&e, row);
 }
 
+static bool describe_entries(const struct section *s, bool models, struct catalogue_row *rows, struct error *e)
+{
+    char path[PATH_BYTES];
+    for (int i = 0; i < s->n; i++) {
+        snprintf(rows[i].name, sizeof rows[i].name, "%s", s->entry[i]);
+        if (!entry_path(s, i, path, sizeof path, e))
+            return false;
+        (models ? describe_model : describe_hardware)(path, &rows[i]);
+    }
+    return true;
+}
+
 bool catalogue_list(const char *section, struct catalogue_row **rows, int *n, struct error *e)
 {
     struct section s;
-    char path[2 * PATH_BYTES];
-    *n = 0;
+    *rows = NULL, *n = 0;
     if (!section_open(&s, section, e))
         return false;
     *rows = calloc((size_t)s.n + 1, sizeof **rows);
-    for (int i = 0; *rows && i < s.n; i++) {
-        struct catalogue_row *row = &(*rows)[(*n)++];
-        snprintf(row->name, sizeof row->name, "%.*s", (int)(strlen(s.file[i]) - 5), s.file[i]);
-        snprintf(path, sizeof path, "%s/%s", s.folder, s.file[i]);
-        if (strcmp(section, "models"))
-            describe_hardware(path, row);
-        else
-            describe_model(path, row);
-    }
+    bool ok = *rows ? describe_entries(&s, !strcmp(section, "models"), *rows, e)
+                    : error_set(e, ERROR_MEMORY, "no memory for the catalogue");
+    if (ok)
+        *n = s.n;
     section_close(&s);
-    return *rows || error_set(e, ERROR_MEMORY, "no memory for the catalogue");
+    return ok;
 }
 
 // Something that can only be meant as a path.
