@@ -1,5 +1,6 @@
 #include "bench/store.h"
 
+#include "bench/roofs.h"
 #include "engine/base/file.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 // What a scenario's files end in. The first is what says that a result exists.
-static const char *const SUFFIX[] = {".jsonl", ".blocks.jsonl", ".csv", ".ops.csv", ".meta.json"};
-enum { ROWS, BLOCKS, CSV, OPS_CSV, META, N_SUFFIXES, PATH_SIZE = 704 };
+static const char *const SUFFIX[] = {".jsonl", ".blocks.jsonl", ".csv", ".ops.csv", ".roofs.csv", ".meta.json"};
+enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, N_SUFFIXES, PATH_SIZE = 704 };
 
 static bool no_output(const char *path, struct error *e)
 {
@@ -414,6 +415,20 @@ static bool write_ops_csv(const struct store *s, struct error *e)
         for (int32_t k = 0; k < s->row[i].n_ops; k++)
             csv_row(f, column, n, &s->row[i].op[k]);
     return close_written(f, path, e);
+}
+
+bool store_hardware(struct store *s, const struct hardware *hw, struct error *e)
+{
+    char path[PATH_SIZE];
+    if (!s->on_disk)
+        return true;
+    cJSON_DeleteItemFromObject(s->meta, "ceilings");
+    cJSON_AddItemToObject(s->meta, "ceilings", hardware_json(hw));
+    FILE *f = fopen(path_of(s, ROOFS_CSV, path), "we");
+    if (!f)
+        return no_output(path, e);
+    roofs_csv(f, hw);
+    return close_written(f, path, e) && write_meta(s, NULL, e);
 }
 
 bool store_finish(struct store *s, bool complete, struct error *e)

@@ -1,10 +1,12 @@
 // Results on disk: NAME.jsonl (one flushed line per finished point), NAME.blocks.jsonl (samples of points not finished yet),
-// NAME.csv and NAME.ops.csv (made from the rows), NAME.meta.json. Never overwrites what another sweep has measured.
+// NAME.csv and NAME.ops.csv (made from the rows), NAME.roofs.csv (the ceilings), NAME.meta.json. Never overwrites what
+// another sweep has measured.
 #ifndef BENCH_STORE_H
 #define BENCH_STORE_H
 
 #include "bench/results.h"
 #include "bench/scenario.h"
+#include "roofline/hardware.h"
 
 // A finished point.
 struct stored {
@@ -46,6 +48,9 @@ const struct stored *store_find(const struct store *s, const char *key); // NULL
 // Takes over the row's lists and op[n_ops] (malloc'ed), success or not.
 bool store_add(struct store *s, struct result *row, struct op_result *op, int32_t n_ops, struct error *e);
 bool store_add_block(struct store *s, const struct sample_block *block, struct error *e);
+
+// The machine whose ceilings the roof uses: into meta as "ceilings", and its roofs into NAME.roofs.csv.
+bool store_hardware(struct store *s, const struct hardware *hw, struct error *e);
 
 // The CSV files, and meta with `finished` set (a date), or null when interrupted. A complete result drops its journal.
 bool store_finish(struct store *s, bool complete, struct error *e);

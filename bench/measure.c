@@ -1,0 +1,320 @@
+#include "bench/measure.h"
+
+#include "bench/store.h"
+#include "engine/base/rng.h"
+#include "engine/base/stats.h"
+#include "engine/base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Waiting threads of the team that worked last spin for some hundred microseconds; by then they sleep.
+enum { SETTLE_NS = 1000 * 1000 };
+// A sample shorter than this is preceded by an untimed one, because the pause and the probe let caches and threads go cold.
+enum { SHORT_NS = 20 * 1000 * 1000 };
+
+void subject_free(struct subject *s)
+{
+    free(s->sample_ns);
+    free(s->block);
+    free(s->probe);
+    if (s->has_attribution)
+        attribution_free(&s->attribution);
+    *s = (struct subject){0};
+}
+
+static bool grow(double **list, int32_t capacity)
+{
+    double *grown = realloc(*list, (size_t)capacity * sizeof *grown);
+    if (grown)
+        *list = grown;
+    return grown;
+}
+
+// Room for n more samples, made before any is timed.
+static bool make_room(struct subject *s, int32_t n, struct error *e)
+{
+    int32_t capacity = s->n_samples + n;
+    if (capacity <= s->capacity)
+        return true;
+    if (!grow(&s->sample_ns, capacity) || !grow(&s->block, capacity) || !grow(&s->probe, capacity))
+        return error_set(e, ERROR_MEMORY, "no memory for %d samples", capacity);
+    s->capacity = capacity;
+    return true;
+}
+
+static void add_sample(struct subject *s, double ns, double probe)
+{
+    s->sample_ns[s->n_samples] = ns;
+    s->probe[s->n_samples] = probe;
+    s->block[s->n_samples++] = s->n_blocks;
+}
+
+bool subject_restore(struct subject *s, const double *sample_ns, const double *probe, int32_t n, const char *test_time,
+                     struct error *e)
+{
+    if (!make_room(s, n, e))
+        return false;
+    if (!s->n_samples)
+        snprintf(s->test_time, sizeof s->test_time, "%s", test_time);
+    for (int32_t i = 0; i < n; i++) {
+        add_sample(s, sample_ns[i], probe[i]);
+        s->sampled_ns += (int64_t)sample_ns[i];
+    }
+    s->n_blocks++;
+    return true;
+}
+
+// Opening: contexts, ids, room for traces.
+
+static bool make_arrays(struct bench *b, int32_t longest, struct error *e)
+{
+    size_t seqs = (size_t)b->engine->kv.max_seqs;
+    uint64_t rng = 1;
+    b->n_tokens = b->engine->kv.max_seqs + longest;
+    b->base = calloc(seqs, sizeof *b->base);
+    b->work = calloc(seqs, sizeof *b->work);
+    b->steps = calloc(seqs, sizeof *b->steps);
+    b->token = calloc((size_t)b->n_tokens, sizeof *b->token);
+    b->trace.capacity = 4 * b->engine->plan->n_ops; // parts of mixed steps included
+    b->trace.row = calloc((size_t)b->trace.capacity, sizeof *b->trace.row);
+    if (!b->base || !b->work || !b->steps || !b->token || !b->trace.row)
+        return error_set(e, ERROR_MEMORY, "no memory for %zu sequences", seqs);
+    for (int32_t i = 0; i < b->n_tokens; i++)
+        b->token[i] = (int32_t)(rng_next(&rng) % (uint64_t)b->engine->plan->vocab_size);
+    return true;
+}
+
+bool bench_open(struct bench *b, struct engine *engine, struct ceiling_probe *probe, const struct point *const *points,
+                int32_t n, uint64_t seed, struct error *e)
+{
+    int32_t longest = 1;
+    *b = (struct bench){.engine = engine, .probe = probe};
+    for (int32_t i = 0; i < n; i++) {
+        int32_t context = point_step_context(points[i], point_steps(points[i]) - 1);
+        longest = context > longest ? context : longest;
+    }
+    bool ok = make_arrays(b, longest, e);
+    for (int32_t s = 0; ok && s < engine->kv.max_seqs; s++) {
+        int32_t depth = points_depth(points, n, s);
+        ok = !depth || session_fill(engine, &b->base[s], depth, rng_at(seed, (uint64_t)s), e);
+    }
+    if (!ok)
+        bench_close(b);
+    return ok;
+}
+
+static void free_sessions(struct bench *b, struct session *sessions)
+{
+    for (int32_t s = 0; sessions && s < b->engine->kv.max_seqs; s++)
+        session_free(b->engine, &sessions[s]);
+}
+
+void bench_close(struct bench *b)
+{
+    if (b->engine) {
+        free_sessions(b, b->work);
+        free_sessions(b, b->base);
+    }
+    free(b->base);
+    free(b->work);
+    free(b->steps);
+    free(b->token);
+    free(b->trace.row);
+    *b = (struct bench){0};
+}
+
+// One sample.
+
+static bool stopped(const struct measure_limits *limits, struct error *e)
+{
+    return limits->stop && *limits->stop && !error_set(e, ERROR_INTERRUPTED, "interrupted");
+}
+
+// Copies of the filled contexts, cut to the point's depth: blocks are shared until they are written.
+static bool enter(struct bench *b, const struct point *p, struct error *e)
+{
+    for (int32_t s = 0; s < p->batch; s++) {
+        if (p->n_depth && !session_fork(b->engine, &b->base[s], &b->work[s], e))
+            return false;
+        session_truncate(b->engine, &b->work[s], p->n_depth);
+    }
+    return true;
+}
+
+static void leave(struct bench *b)
+{
+    free_sessions(b, b->work);
+}
+
+static void cut_back(struct bench *b, const struct point *p)
+{
+    for (int32_t s = 0; s < p->batch; s++)
+        session_truncate(b->engine, &b->work[s], p->n_depth);
+}
+
+static void prepare_step(struct bench *b, const struct point *p, int32_t i)
+{
+    int32_t rows = point_step_rows(p, i), first = point_step_context(p, i) - rows;
+    for (int32_t s = 0; s < p->batch; s++)
+        b->steps[s] =
+            (struct step){.session = &b->work[s], .token = b->token + s + first, .n_tokens = rows, .out = STEP_OUT_LAST};
+}
+
+static int64_t now(const struct bench *b)
+{
+    return b->engine->backend->now_ns(b->engine->backend->self);
+}
+
+// All steps of one sample. Nothing here allocates once a sample of the point has run.
+static bool run_sample(struct bench *b, const struct point *p, int64_t *ns, struct error *e)
+{
+    cut_back(b, p);
+    int64_t begin = now(b);
+    for (int32_t i = 0; i < point_steps(p); i++) {
+        if (!p->cache)
+            cut_back(b, p);
+        prepare_step(b, p, i);
+        if (!engine_step(b->engine, b->steps, p->batch, NULL, e))
+            return false;
+    }
+    *ns = now(b) - begin;
+    return true;
+}
+
+static void settle(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+}
+
+static double probe(struct bench *b, const struct subject *s)
+{
+    if (!b->probe)
+        return 0;
+    settle();
+    double rate = s->probes_flops ? ceiling_probe_flops(b->probe, s->probe_type) : ceiling_probe_read(b->probe);
+    settle();
+    return rate;
+}
+
+static bool timed_out(struct subject *s, const struct measure_limits *limits, int64_t since)
+{
+    if ((double)(s->spent_ns + clock_ns() - since) <= limits->timeout_s * 1e9)
+        return false;
+    snprintf(s->failure, sizeof s->failure, "gave up after %g s (--timeout) with %d samples", limits->timeout_s,
+             s->n_samples);
+    return true;
+}
+
+static bool warm_up(struct bench *b, struct subject *s, const struct measure_limits *limits, int64_t since, int64_t *ns,
+                    struct error *e)
+{
+    int32_t n = s->n_blocks || limits->warmup < 1 ? 1 : limits->warmup;
+    for (int32_t i = 0; i < n && !timed_out(s, limits, since); i++)
+        if (stopped(limits, e) || !run_sample(b, s->point, ns, e))
+            return false;
+    return true;
+}
+
+// Samples that should be there when this block is done.
+static int32_t wanted(const struct subject *s, const struct measure_limits *limits)
+{
+    int32_t share = (int32_t)(((int64_t)limits->samples * (s->n_blocks + 1) + N_BLOCKS - 1) / N_BLOCKS);
+    return share > s->n_samples ? share : s->n_samples + 1;
+}
+
+static bool take_samples(struct bench *b, struct subject *s, const struct measure_limits *limits, int64_t since,
+                         struct error *e)
+{
+    int32_t want = wanted(s, limits), before = s->n_samples;
+    double budget_ns = limits->seconds * 1e9 * (s->n_blocks + 1) / N_BLOCKS;
+    int64_t last_ns = 0;
+    if (!make_room(s, want - before, e) || !warm_up(b, s, limits, since, &last_ns, e))
+        return false;
+    while (s->n_samples < want && !*s->failure && (s->n_samples == before || (double)s->sampled_ns < budget_ns)) {
+        int64_t begin = clock_ns(), ns;
+        double rate = probe(b, s);
+        if (stopped(limits, e) || (last_ns < SHORT_NS && !run_sample(b, s->point, &ns, e)) ||
+            !run_sample(b, s->point, &ns, e))
+            return false;
+        add_sample(s, (double)ns, rate);
+        last_ns = ns;
+        s->sampled_ns += clock_ns() - begin;
+        if (s->n_samples < want)
+            timed_out(s, limits, since);
+    }
+    return true;
+}
+
+// A step that fails concerns its point; what the engine and memory say of it is the reason. The rest goes up.
+static bool note_failure(struct subject *s, struct error *e)
+{
+    if (e->kind == ERROR_INTERRUPTED)
+        return false;
+    snprintf(s->failure, sizeof s->failure, "%.300s", e->message);
+    *e = (struct error){0};
+    return true;
+}
+
+bool bench_block(struct bench *b, struct subject *s, const struct measure_limits *limits, struct error *e)
+{
+    int64_t begin = clock_ns();
+    if (!s->n_samples)
+        utc_now(s->test_time);
+    bool ok = enter(b, s->point, e) && take_samples(b, s, limits, begin, e);
+    leave(b);
+    s->spent_ns += clock_ns() - begin;
+    if (!ok)
+        return note_failure(s, e);
+    s->n_blocks++;
+    return true;
+}
+
+static bool trace_step(struct bench *b, struct subject *s, int32_t i, const struct hardware *hw, int64_t *wall_ns,
+                       struct error *e)
+{
+    const struct point *p = s->point;
+    struct batch batch;
+    int32_t context = point_step_context(p, i);
+    b->trace.n = b->trace.n_dropped = 0;
+    prepare_step(b, p, i);
+    int64_t begin = now(b);
+    if (!engine_step(b->engine, b->steps, p->batch, &b->trace, e))
+        return false;
+    *wall_ns += now(b) - begin;
+    if (b->trace.n_dropped)
+        return error_set(e, ERROR_FAILED, "%d spans were not traced", b->trace.n_dropped);
+    if (!batch_make_uniform(&batch, p->batch, point_step_rows(p, i), context, context, e))
+        return false;
+    bool ok = attribution_add_step(&s->attribution, b->engine->plan, &batch, &b->trace, hw, e);
+    batch_free(&batch);
+    return ok;
+}
+
+static bool trace_steps(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+                        struct error *e)
+{
+    int64_t ns, wall_ns = 0;
+    if (!run_sample(b, s->point, &ns, e)) // warm, as the samples are
+        return false;
+    cut_back(b, s->point);
+    for (int32_t i = 0; i < point_steps(s->point); i++) {
+        if (!s->point->cache)
+            cut_back(b, s->point);
+        if (stopped(limits, e) || !trace_step(b, s, i, hw, &wall_ns, e))
+            return false;
+    }
+    attribution_finish(&s->attribution, wall_ns, (int64_t)stats_median(s->sample_ns, s->n_samples));
+    return true;
+}
+
+bool bench_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+                 struct error *e)
+{
+    attribution_init(&s->attribution);
+    s->has_attribution = true;
+    bool ok = enter(b, s->point, e) && trace_steps(b, s, limits, hw, e);
+    leave(b);
+    return ok || note_failure(s, e);
+}

@@ -1,0 +1,67 @@
+// Samples of points on an open engine. A bench holds contexts that were filled once; points take turns on it, each in
+// several blocks, so that what changes in the machine meanwhile changes all of them.
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include "bench/attribution.h"
+#include "bench/ceilings.h"
+#include "bench/planner.h"
+
+#include <signal.h>
+
+enum { N_BLOCKS = 3 };
+
+struct measure_limits {
+    int32_t samples; // wanted in all blocks together
+    int32_t warmup;  // untimed samples at the start of each point; at least one at the start of each block
+    double seconds;  // of samples, for all blocks together; each block gets one sample however long it takes
+    double timeout_s;
+    const volatile sig_atomic_t *stop; // not 0: give up with ERROR_INTERRUPTED
+};
+
+// One point with what was measured of it so far.
+struct subject {
+    const struct point *point;
+    struct prediction price; // of one sample, for the hardware the roof is of
+    bool has_price;
+    enum dtype probe_type;             // arithmetic to probe where the roof is compute-limited
+    bool probes_flops;                 // else bandwidth
+    double *sample_ns, *block, *probe; // [n_samples]; probe 0: none
+    int32_t n_samples, capacity;
+    int32_t n_blocks;               // blocks done
+    int64_t sampled_ns, spent_ns;   // in samples with their probes; in everything
+    char test_time[32];             // of the first sample
+    struct attribution attribution; // of the traced sample
+    bool has_attribution;
+    char failure[320]; // why the point was given up, or ""
+};
+void subject_free(struct subject *s); // accepts zeroed
+
+// Takes samples of a block measured before (an interrupted sweep's).
+bool subject_restore(struct subject *s, const double *sample_ns, const double *probe, int32_t n, const char *test_time,
+                     struct error *e);
+
+struct bench {
+    struct engine *engine;       // the caller's, opened with points_kv of the points that will take turns
+    struct ceiling_probe *probe; // the caller's, or NULL
+    struct session *base, *work; // [kv.max_seqs] filled contexts; the copies a point works on
+    struct step *steps;          // [kv.max_seqs]
+    int32_t *token;              // [max_seqs + longest sequence] seeded random ids
+    int32_t n_tokens;
+    struct trace trace;
+};
+
+// Fills the contexts that points[n] need.
+bool bench_open(struct bench *b, struct engine *engine, struct ceiling_probe *probe, const struct point *const *points,
+                int32_t n, uint64_t seed, struct error *e);
+void bench_close(struct bench *b); // accepts zeroed
+
+// The next block of samples. False with ERROR_INTERRUPTED or a failure that concerns more than this point; a point that
+// cannot go on gets its `failure` instead.
+bool bench_block(struct bench *b, struct subject *s, const struct measure_limits *limits, struct error *e);
+
+// One more sample with spans traced, for the attribution; hw as for the price. Failures as above.
+bool bench_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+                 struct error *e);
+
+#endif

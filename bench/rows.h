@@ -1,0 +1,37 @@
+// From what was measured of a point to its row of results: statistics, verdict, and where the time went.
+#ifndef BENCH_ROWS_H
+#define BENCH_ROWS_H
+
+#include "bench/measure.h"
+#include "bench/results.h"
+
+// A point is noisy when the 95 % interval of its median is wider than this share of it, or when its samples spread
+// (90th to 10th percentile) over more than that share.
+#define NOISY_INTERVAL 0.10
+#define NOISY_SPREAD 0.25
+enum { ENOUGH_SAMPLES = 3 };
+
+// What is the same for all points of one engine.
+struct row_context {
+    const struct scenario *scenario;
+    const struct plan *plan;
+    const char *backend, *isa; // isa: or NULL
+    const struct hardware *hw; // the roof's, or NULL
+    int32_t threads;           // used; 0: unknown
+    uint64_t memory_bytes;     // held by the backend
+};
+
+// Names and shapes only: also for points that could not be measured.
+void row_describe(struct result *r, const struct row_context *c, const struct point *point);
+
+// Everything that was measured; the verdict with its reason. The row owns its lists.
+bool row_measured(struct result *r, const struct row_context *c, const struct subject *s, struct error *e);
+
+// verdict "failed" with a reason.
+void row_failed(struct result *r, const char *reason);
+
+// The operations of the traced sample: malloc'ed rows.
+bool op_rows(const struct result *r, const struct subject *s, const struct backend *backend, struct op_result **rows,
+             int32_t *n, struct error *e);
+
+#endif

@@ -1,0 +1,370 @@
+#include "bench/runner.h"
+
+#include "bench/environment.h"
+#include "bench/open.h"
+#include "engine/base/memory.h"
+#include "engine/base/stats.h"
+#include "engine/base/units.h"
+#include "engine/cpu/cpu.h"
+#include "engine/null/null.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Points that take turns. More would spread the blocks of one over a longer time, and lose more when a machine dies.
+enum { WINDOW = 8 };
+
+struct unit { // points that share model, weights and threads: points->point[first .. first + count - 1]
+    int32_t first, count;
+    struct opened opened;
+    struct row_context context;
+};
+
+static bool same_unit(const struct point *a, const struct point *b)
+{
+    return a->model == b->model && a->own_weights == b->own_weights && a->weights == b->weights && a->threads == b->threads;
+}
+
+static bool same_pool(const struct point *a, const struct point *b)
+{
+    return a->own_kv == b->own_kv && a->kv.k == b->kv.k && a->kv.v == b->kv.v && a->block == b->block;
+}
+
+double expected_point_ns(const struct scenario *s, double roof_ns)
+{
+    double sample = 3 * roof_ns, budget = s->seconds * 1e9; // plain kernels: a third of the roof
+    double samples = sample * s->samples < budget ? sample * s->samples : budget;
+    if (samples < N_BLOCKS * sample)
+        samples = N_BLOCKS * sample;
+    return (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 2) * sample + 0.1e9;
+}
+
+static void note_verdict(struct runner *r, const struct result *row)
+{
+    r->n_measured++;
+    if (!strcmp(row->verdict, "failed") && !r->n_failed++)
+        snprintf(r->first_failed, sizeof r->first_failed, "'%.160s': %.255s", row->key, row->reason);
+    if (!strcmp(row->verdict, "over-bound") && !r->n_over_bound++)
+        snprintf(r->first_over_bound, sizeof r->first_over_bound, "'%.160s': %.255s", row->key, row->reason);
+    r->n_noisy += !strcmp(row->verdict, "noisy");
+}
+
+bool runner_verdict(const struct runner *r, struct error *e)
+{
+    if (r->n_over_bound)
+        return error_set(e, ERROR_OVER_BOUND, "%d of %d points beat their bound, first %.400s", r->n_over_bound,
+                         r->n_measured, r->first_over_bound);
+    if (r->n_failed)
+        return error_set(e, ERROR_FAILED, "%d of %d points failed, first %.400s", r->n_failed, r->n_measured,
+                         r->first_failed);
+    return true;
+}
+
+static bool finish_point(struct runner *r, const struct unit *u, struct subject *s, struct error *e)
+{
+    struct result row;
+    struct op_result *ops = NULL;
+    int32_t n_ops = 0;
+    result_init(&row);
+    row_describe(&row, &u->context, s->point);
+    if (*s->failure)
+        row_failed(&row, s->failure);
+    else if (!row_measured(&row, &u->context, s, e) || !op_rows(&row, s, &u->opened.backend, &ops, &n_ops, e)) {
+        result_free(&row);
+        return false;
+    }
+    note_verdict(r, &row);
+    progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, 0, 0, row.median_ns, true);
+    return store_add(r->store, &row, ops, n_ops, e);
+}
+
+static bool fail_point(struct runner *r, const struct unit *u, const struct point *p, const char *reason, struct error *e)
+{
+    struct subject s = {.point = p};
+    snprintf(s.failure, sizeof s.failure, "%.300s", reason);
+    progress_done(r->progress, expected_point_ns(r->scenario, 0));
+    return finish_point(r, u, &s, e);
+}
+
+// Blocks that an interrupted sweep has in its journal, in order.
+static bool restore(struct runner *r, struct subject *s, struct error *e)
+{
+    for (int32_t i = 0; i < r->store->n_blocks && s->n_blocks < N_BLOCKS; i++) {
+        const struct sample_block *b = &r->store->block[i];
+        if (!strcmp(b->key, s->point->key) && b->block == s->n_blocks &&
+            !subject_restore(s, b->sample_ns, b->probe, b->n, b->test_time, e))
+            return false;
+    }
+    return true;
+}
+
+static bool keep_block(struct runner *r, const struct subject *s, int32_t from, struct error *e)
+{
+    struct sample_block b = {
+        .block = s->n_blocks - 1, .n = s->n_samples - from, .sample_ns = s->sample_ns + from, .probe = s->probe + from};
+    snprintf(b.key, sizeof b.key, "%s", s->point->key);
+    snprintf(b.test_time, sizeof b.test_time, "%s", s->test_time);
+    return store_add_block(r->store, &b, e);
+}
+
+// The roof of a point, and which ceiling to probe beside its samples.
+static bool price(struct runner *r, const struct unit *u, struct subject *s, struct error *e)
+{
+    if (!r->has_hardware)
+        return true;
+    if (!point_price(u->opened.plan, s->point, &r->hardware, &s->price, e))
+        return false;
+    s->has_price = true;
+    s->probe_type = u->opened.options.compute;
+    s->probes_flops = !strcmp(s->price.limit, "compute");
+    if (s->price.roof_ns > r->scenario->timeout_s * 1e9)
+        snprintf(s->failure, sizeof s->failure, "one sample takes at least %.1f s, --timeout is %g s",
+                 s->price.roof_ns / 1e9, r->scenario->timeout_s);
+    return true;
+}
+
+static struct measure_limits limits_of(const struct runner *r)
+{
+    const struct scenario *s = r->scenario;
+    return (struct measure_limits){
+        .samples = s->samples, .warmup = s->warmup, .seconds = s->seconds, .timeout_s = s->timeout_s, .stop = r->stop};
+}
+
+static bool one_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
+{
+    struct measure_limits limits = limits_of(r);
+    int32_t from = s->n_samples;
+    if (*s->failure || s->n_blocks > block)
+        return true;
+    progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, block, N_BLOCKS,
+                   stats_median(s->sample_ns, s->n_samples), false);
+    if (!bench_block(b, s, &limits, e) || (!*s->failure && !keep_block(r, s, from, e)))
+        return false;
+    progress_done(r->progress, expected_point_ns(r->scenario, s->price.roof_ns) / N_BLOCKS);
+    return true;
+}
+
+static bool run_blocks(struct runner *r, const struct unit *u, struct bench *b, struct subject *s, int32_t n,
+                       struct error *e)
+{
+    struct measure_limits limits = limits_of(r);
+    for (int32_t block = 0; block < N_BLOCKS; block++)
+        for (int32_t i = 0; i < n; i++) {
+            if (!one_block(r, b, &s[i], block, e))
+                return false;
+            if (block < N_BLOCKS - 1)
+                continue;
+            if (!*s[i].failure && r->has_hardware && !bench_trace(b, &s[i], &limits, &r->hardware, e))
+                return false;
+            if (!finish_point(r, u, &s[i], e))
+                return false;
+        }
+    return true;
+}
+
+static bool run_window(struct runner *r, struct unit *u, const struct point *const *points, int32_t n, struct error *e)
+{
+    struct subject subject[WINDOW] = {0};
+    struct kv_config kv = points_kv(points, n);
+    struct bench bench = {0};
+    bool ok = open_engine(&u->opened, &kv, e) && bench_open(&bench, &u->opened.engine, r->has_probe ? &r->probe : NULL,
+                                                            points, n, (uint64_t)r->scenario->seed, e);
+    u->context.plan = u->opened.plan;
+    u->context.memory_bytes = ok ? u->opened.backend.memory_bytes(u->opened.backend.self) : 0;
+    for (int32_t i = 0; ok && i < n; i++) {
+        subject[i].point = points[i];
+        ok = price(r, u, &subject[i], e) && restore(r, &subject[i], e);
+    }
+    ok = ok && run_blocks(r, u, &bench, subject, n, e);
+    for (int32_t i = 0; i < n; i++)
+        subject_free(&subject[i]);
+    bench_close(&bench);
+    return ok;
+}
+
+static bool set_types(struct runner *r, struct unit *u, const struct point *p, struct error *e)
+{
+    struct plan_options options;
+    if (!planner_options(r->planner, p, &options, e))
+        return false;
+    u->opened.options.kv_k = options.kv_k;
+    u->opened.options.kv_v = options.kv_v;
+    u->opened.options.compute = options.compute;
+    return true;
+}
+
+// Bytes that KV and activations may take now, the engine that is open counted as gone; UINT64_MAX without limit.
+static uint64_t room(const struct unit *u)
+{
+    const struct opened *o = &u->opened;
+    uint64_t held =
+                 o->engine.plan ? open_kv_bytes(o->plan, &o->engine.kv) + open_activation_bytes(o->plan, &o->engine.kv) : 0,
+             sum;
+    if (o->backend.weightless)
+        return UINT64_MAX;
+    size_add(memory_available(""), held, &sum);
+    return sum;
+}
+
+static bool fits(const struct plan *plan, const struct point *const *points, int32_t n, uint64_t room)
+{
+    struct memory_need need = points_memory(plan, points, n);
+    return need.total != UINT64_MAX && need.total - need.weights <= room;
+}
+
+static bool fail_for_memory(struct runner *r, struct unit *u, const struct plan *plan, const struct point *p,
+                            struct error *e)
+{
+    char reason[160], need[24], have[24];
+    struct memory_need m = points_memory(plan, &p, 1);
+    snprintf(reason, sizeof reason, "needs %s of memory beside the weights, %s available",
+             format_bytes(m.total - m.weights, need), format_bytes(room(u), have));
+    u->context.plan = plan;
+    bool ok = fail_point(r, u, p, reason, e);
+    u->context.plan = NULL;
+    return ok;
+}
+
+// Points from `first` on that can share a pool, into window[]; those that cannot fit at all become failed rows. Returns
+// where the next window starts, or -1 on failure.
+static int32_t next_window(struct runner *r, struct unit *u, int32_t first, const struct point **window, int32_t *n,
+                           struct error *e)
+{
+    int32_t end = u->first + u->count, i = first;
+    *n = 0;
+    for (; i < end && *n < WINDOW; i++) {
+        const struct point *p = &r->points->point[i];
+        if (store_find(r->store, p->key))
+            continue;
+        if (*n && !same_pool(window[0], p))
+            break;
+        const struct plan *plan = planner_plan(r->planner, p, e);
+        if (!plan)
+            return -1;
+        window[(*n)++] = p;
+        if (fits(plan, window, *n, room(u)))
+            continue;
+        if (--*n)
+            break;
+        if (!fail_for_memory(r, u, plan, p, e))
+            return -1;
+    }
+    return i;
+}
+
+static bool run_windows(struct runner *r, struct unit *u, struct error *e)
+{
+    const struct point *window[WINDOW];
+    for (int32_t n, i = u->first; i < u->first + u->count;) {
+        i = next_window(r, u, i, window, &n, e);
+        if (i < 0 || (n && (!set_types(r, u, window[0], e) || !run_window(r, u, window, n, e))))
+            return false;
+    }
+    return true;
+}
+
+static bool is_auto(const char *name)
+{
+    return !strcmp(name, "auto");
+}
+
+// The hardware of the roof; on this machine's CPU also the probe that is paired with each sample.
+static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
+{
+    struct ceilings_options options = {.threads = u->context.threads, .cpu_list = r->device.cpu_list};
+    bool measured;
+    if (!is_auto(r->scenario->hardware)) {
+        r->has_hardware = hardware_load(&r->hardware, r->scenario->hardware, e);
+        return r->has_hardware && store_hardware(r->store, &r->hardware, e);
+    }
+    if (u->opened.backend.weightless)
+        return true; // it does no work that this machine's ceilings could bound
+    progress_note(r->progress, "looking for this machine's ceilings (measuring takes some seconds)");
+    r->has_hardware = ceilings_ensure(&r->hardware, r->ceilings_path, &options, &measured, e);
+    r->has_probe = r->has_hardware && ceiling_probe_open(&r->probe, &r->hardware, &options, e);
+    return r->has_probe && store_hardware(r->store, &r->hardware, e);
+}
+
+static void close_unit(struct runner *r, struct unit *u)
+{
+    open_close(&u->opened);
+    if (r->has_probe)
+        ceiling_probe_close(&r->probe);
+    r->has_probe = r->has_hardware = false;
+}
+
+static bool open_unit(struct runner *r, struct unit *u, struct error *e)
+{
+    const struct point *p = &r->points->point[u->first];
+    struct open_request request = {.model = r->scenario->model[p->model],
+                                   .backend = r->scenario->backend,
+                                   .device = r->device,
+                                   .weights = p->own_weights ? NULL : dtype_name(p->weights),
+                                   .seed = (uint64_t)r->scenario->seed};
+    request.device.threads = p->threads;
+    progress_note(r->progress, "loading '%s'", request.model);
+    u->context = (struct row_context){.scenario = r->scenario, .backend = r->scenario->backend, .threads = p->threads};
+    if (!open_model(&u->opened, &request, e))
+        return false;
+    u->context.backend = u->opened.backend.name;
+    if (!strcmp(u->opened.backend.name, "cpu"))
+        u->context.isa = cpu_isa_selected(&u->opened.backend);
+    if (!strcmp(u->opened.backend.name, "null"))
+        null_backend_set_step_ns(&u->opened.backend, r->device_ns);
+    if (!open_hardware(r, u, e))
+        return false;
+    if (r->has_hardware)
+        u->context.hw = &r->hardware;
+    return true;
+}
+
+static bool all_done(const struct runner *r, const struct unit *u)
+{
+    for (int32_t i = u->first; i < u->first + u->count; i++)
+        if (!store_find(r->store, r->points->point[i].key))
+            return false;
+    return true;
+}
+
+static bool fail_unit(struct runner *r, struct unit *u, struct error *e)
+{
+    struct error why = *e;
+    *e = (struct error){0};
+    for (int32_t i = u->first; i < u->first + u->count; i++)
+        if (!store_find(r->store, r->points->point[i].key) && !fail_point(r, u, &r->points->point[i], why.message, e))
+            return false;
+    return true;
+}
+
+// A model too large for this machine fails its points only; anything else wrong with it ends the run.
+static bool run_unit(struct runner *r, struct unit *u, struct error *e)
+{
+    if (all_done(r, u))
+        return true;
+    bool opened = open_unit(r, u, e);
+    bool ok = opened ? run_windows(r, u, e) : e->kind == ERROR_MEMORY && fail_unit(r, u, e);
+    close_unit(r, u);
+    return ok;
+}
+
+static void count_stored(struct runner *r)
+{
+    for (int32_t i = 0; i < r->store->n_rows; i++)
+        note_verdict(r, &r->store->row[i].result);
+}
+
+bool runner_run(struct runner *r, struct error *e)
+{
+    if (r->scenario->tp > 1)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': tp %d can only be predicted (kvbench predict)", r->scenario->where,
+                         r->scenario->tp);
+    count_stored(r); // of the sweep that is resumed
+    for (int32_t i = 0, next; i < r->points->n; i = next) {
+        for (next = i + 1; next < r->points->n && same_unit(&r->points->point[i], &r->points->point[next]); next++)
+            ;
+        struct unit u = {.first = i, .count = next - i};
+        if (!run_unit(r, &u, e))
+            return false;
+    }
+    return true;
+}

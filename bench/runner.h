@@ -1,0 +1,44 @@
+// Measures the points of a scenario: opens each model once per weight type, goes through the points in windows that share a
+// KV pool, block by block in turn, and hands each finished point to the store.
+#ifndef BENCH_RUNNER_H
+#define BENCH_RUNNER_H
+
+#include "bench/measure.h"
+#include "bench/progress.h"
+#include "bench/rows.h"
+#include "bench/store.h"
+
+struct runner {
+    // The caller's, set before runner_run.
+    const struct scenario *scenario;
+    const struct point_list *points;
+    struct planner *planner;
+    struct store *store;
+    struct progress *progress;
+    struct backend_options device;
+    const char *ceilings_path;         // where this machine's ceilings lie; NULL: measured, not kept
+    const volatile sig_atomic_t *stop; // set when interrupted
+
+    // What came out.
+    int32_t n_measured, n_failed, n_over_bound, n_noisy;
+    char first_failed[512], first_over_bound[512]; // key and reason
+    struct hardware hardware;                      // of the roof, used last
+    bool has_hardware;
+
+    // While it runs.
+    struct ceiling_probe probe;
+    bool has_probe;
+    int64_t device_ns; // step time of the null backend (tests)
+};
+
+// False with ERROR_INTERRUPTED, or a failure that ends the run (output, device, a broken file). Points that fail become rows
+// and do not end it; ask runner_verdict.
+bool runner_run(struct runner *r, struct error *e);
+
+// ERROR_OVER_BOUND or ERROR_FAILED with one line that says how many and which first; true if there are none.
+bool runner_verdict(const struct runner *r, struct error *e);
+
+// What one point will take, all blocks, ns: a guess from its roof (0: unknown) that only has to be right in proportion.
+double expected_point_ns(const struct scenario *s, double roof_ns);
+
+#endif
