@@ -1,2 +1,0 @@
-#include "engine/base/version.h"
-#define KVBENCH_VERSION kvbench_version
