@@ -21,8 +21,7 @@ BLAS := -lopenblas
 KERNELS := $(wildcard engine/cpu/kernels_*.c)
 ISAS := avx2 avx512
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
-ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 \
-                    -mprefer-vector-width=512
+ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 
 # Everything but the two main files is one library; tests and fuzzers link it as the programs do.
 SOURCES := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c \
