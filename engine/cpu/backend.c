@@ -11,9 +11,9 @@ static bool cpu_supports(void *self, const struct op *op, struct error *e)
     (void)self;
     if (op->kind == OP_ALLREDUCE)
         return error_set(e, ERROR_UNSUPPORTED, "the cpu backend runs one rank, the plan is made for %d", op->dim[1]);
-    if (op->kind == OP_ATTN && op->dim[2] > CPU_MAX_HEAD_DIM)
-        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has heads of up to %d values, not %d", CPU_MAX_HEAD_DIM,
-                         op->dim[2]);
+    if (op->kind == OP_ATTN && (op->dim[2] > CPU_MAX_HEAD_DIM || op->dim[2] % 2))
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has heads of an even number of values up to %d, not %d",
+                         CPU_MAX_HEAD_DIM, op->dim[2]);
     if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
         return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
     if (op->kind == OP_ROPE && (op->dim[2] % 2 || op->dim[2] > op->dim[1]))

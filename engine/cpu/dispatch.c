@@ -4,30 +4,58 @@
 #include "engine/base/names.h"
 #include "engine/cpu/cpu.h"
 
+#include <cpuid.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cpu_kernels *const TABLE[] = {&cpu_kernels_ref}; // plain to best
+static bool always(void)
+{
+    return true;
+}
+
+static bool has_f16c(void) // older compilers have no name for it
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+static const struct {
+    const struct cpu_kernels *kernels;
+    bool (*runnable)(void);
+} TABLE[] = {{&cpu_kernels_ref, always}, {&cpu_kernels_avx2, has_avx2}, {&cpu_kernels_avx512, has_avx512}}; // plain to best
 
 enum { TABLES = sizeof TABLE / sizeof *TABLE };
 
 bool cpu_kernels_runnable(const struct cpu_kernels *k)
 {
-    (void)k;
-    return true;
+    for (int i = 0; i < TABLES; i++)
+        if (TABLE[i].kernels == k)
+            return TABLE[i].runnable();
+    return false;
 }
 
-static const struct cpu_kernels *best(void)
+const struct cpu_kernels *cpu_kernels_best(void)
 {
     int i = TABLES - 1;
-    while (i > 0 && !cpu_kernels_runnable(TABLE[i]))
+    while (!TABLE[i].runnable())
         i--;
-    return TABLE[i];
+    return TABLE[i].kernels;
 }
 
 const char *cpu_isa_best(void)
 {
-    return best()->name;
+    return cpu_kernels_best()->name;
 }
 
 const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e)
@@ -36,25 +64,19 @@ const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e)
     if (!isa || !*isa || !strcmp(isa, "auto"))
         isa = getenv("KVBENCH_ISA");
     if (!isa || !*isa || !strcmp(isa, "auto"))
-        return best();
+        return cpu_kernels_best();
     for (int i = 0; i < TABLES; i++) {
-        names[i + 1] = TABLE[i]->name;
-        if (strcmp(isa, TABLE[i]->name))
+        names[i + 1] = TABLE[i].kernels->name;
+        if (strcmp(isa, TABLE[i].kernels->name))
             continue;
-        if (cpu_kernels_runnable(TABLE[i]))
-            return TABLE[i];
+        if (TABLE[i].runnable())
+            return TABLE[i].kernels;
         error_set(e, ERROR_DEVICE, "this CPU has not all instructions of the '%s' kernels, only those of '%s'", isa,
-                  best()->name);
+                  cpu_kernels_best()->name);
         return NULL;
     }
     const char *near = names_nearest(isa, names, TABLES + 1);
     error_set(e, ERROR_USAGE, "unknown instruction set '%s', expected auto, ref, avx2 or avx512%s%s%s", isa,
               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return NULL;
-}
-
-uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
-{
-    (void)n, (void)head_dim;
-    return 0;
 }

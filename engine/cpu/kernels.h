@@ -10,6 +10,7 @@ enum {
     CPU_ROWS = 16, // rows a row kernel takes at once: the weights are read once for all of them
     CPU_MAX_HEAD_DIM = 512,
     CPU_SPLIT = 256, // context positions of one part of attention: fixed, so that results depend on nothing else
+    ATTN_TILE = 32,  // positions widened to f32 at a time; divides CPU_SPLIT
 };
 
 // y[r][o] = bias[o] + sum over k of w[o][k] * x[r][k]. Each y is summed over k in one order that n_rows does not change.
@@ -58,17 +59,24 @@ struct cpu_kernels {
     void (*silu_mul)(const float *gate, const float *up, float *y, int32_t n); // y may be gate or up
     void (*add)(const float *a, const float *b, float *y, int32_t n);
 
-    // Register-only arithmetic for probe.c: n steps, returns the FLOPs done; NULL: no such arithmetic.
+    // For probe.c. n steps of register-only arithmetic; returns the FLOPs done, 0 where this CPU has none of the type.
     double (*flops[DTYPE_COUNT])(int64_t n);
+    // Reads memory once as n_streams (1, 2, 4 or 8) adjacent parts side by side; bytes: a multiple of 64 * 8.
+    void (*stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams);
 };
 
-// Floats of scratch that `attn` needs for n queries, largest over the tables.
-uint64_t attn_scratch_floats(int32_t n, int32_t head_dim);
+// Floats of scratch that `attn` needs for n queries: K and V of a tile, scores, corrections.
+static inline uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
+{
+    uint64_t tile = (uint64_t)head_dim + ((uint64_t)head_dim + 15) / 16 * 16 + (uint64_t)n;
+    return tile * ATTN_TILE + (uint64_t)n;
+}
 
 extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx512;
 
 // The table called `isa` ("auto" or NULL: the environment's KVBENCH_ISA, else the best this CPU runs).
 const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e);
+const struct cpu_kernels *cpu_kernels_best(void);
 bool cpu_kernels_runnable(const struct cpu_kernels *k); // has this CPU the instructions
 
 #endif

@@ -148,6 +148,27 @@ static void ref_add(const float *a, const float *b, float *y, int32_t n)
         y[i] = a[i] + b[i];
 }
 
+static double ref_flops_f32(int64_t n)
+{
+    volatile float sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum = sum * 0.999f + 1e-3f;
+    return (double)n * 2;
+}
+
+static void ref_stream(const uint8_t *p, uint64_t bytes, int32_t n_streams)
+{
+    volatile uint64_t any = 0;
+    uint64_t sum = 0, word, part = bytes / (uint64_t)n_streams;
+    for (uint64_t at = 0; at < part; at += sizeof word)
+        for (int32_t i = 0; i < n_streams; i++) {
+            memcpy(&word, p + (uint64_t)i * part + at, sizeof word);
+            sum |= word;
+        }
+    any = sum;
+    (void)any;
+}
+
 const struct cpu_kernels cpu_kernels_ref = {
     .name = "ref",
     .linear = {[DTYPE_F32] = ref_linear,
@@ -173,4 +194,6 @@ const struct cpu_kernels cpu_kernels_ref = {
     .rope = ref_rope,
     .silu_mul = ref_silu_mul,
     .add = ref_add,
+    .flops = {[DTYPE_F32] = ref_flops_f32},
+    .stream = ref_stream,
 };

@@ -25,9 +25,9 @@ static inline uint8_t *kv_values(const struct kv_layer *l, int side, int32_t blo
 }
 
 // Their scales (int8): [block_size].
-static inline uint16_t *kv_scales(const struct kv_layer *l, int side, uint8_t *values)
+static inline uint16_t *kv_scales(const struct kv_layer *l, int side, const uint8_t *values)
 {
-    return (uint16_t *)(values + l->row_bytes[side] * (uint64_t)l->block_size);
+    return (uint16_t *)(uintptr_t)(values + l->row_bytes[side] * (uint64_t)l->block_size);
 }
 
 struct kv_storage {

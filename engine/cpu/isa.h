@@ -1,0 +1,53 @@
+// Names of the kernels of one instruction set. The Makefile compiles kernels_*.c once per instruction set with -DISA=NAME;
+// SYM(x) is then x_NAME.
+#ifndef ENGINE_CPU_ISA_H
+#define ENGINE_CPU_ISA_H
+
+#include "engine/cpu/kernels.h"
+
+#define SYM_JOIN(name, isa) name##_##isa
+#define SYM_OF(name, isa) SYM_JOIN(name, isa)
+#define SYM(name) SYM_OF(name, ISA)
+#define SYM_TEXT_OF(isa) #isa
+#define SYM_TEXT(isa) SYM_TEXT_OF(isa)
+
+#define WEIGHT_TYPES(X)                                                                                                     \
+    X(f32, F32)                                                                                                             \
+    X(f16, F16)                                                                                                             \
+    X(bf16, BF16)                                                                                                           \
+    X(q8_0, Q8_0)                                                                                                           \
+    X(q4_0, Q4_0)                                                                                                           \
+    X(q4_1, Q4_1)                                                                                                           \
+    X(q6_k, Q6_K)
+#define KV_TYPES(X)                                                                                                         \
+    X(f32, F32)                                                                                                             \
+    X(f16, F16)                                                                                                             \
+    X(bf16, BF16)                                                                                                           \
+    X(int8, INT8)
+
+// kernels_linear.c
+#define X(name, id)                                                                                                         \
+    void SYM(linear_##name)(const struct linear_rows *a, int32_t first, int32_t end);                                       \
+    void SYM(to_f32_##name)(const void *row, float *out, int32_t n);
+WEIGHT_TYPES(X)
+#undef X
+
+// kernels_attn.c
+void SYM(attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch);
+#define X(name, id) void SYM(kv_store_##name)(const float *in, void *values, uint16_t *scale, int32_t n);
+KV_TYPES(X)
+#undef X
+
+// kernels_elementwise.c
+void SYM(norm)(const float *x, const float *weight, float eps, float *y, int32_t n);
+void SYM(rope)(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim);
+void SYM(silu_mul)(const float *gate, const float *up, float *y, int32_t n);
+void SYM(add)(const float *a, const float *b, float *y, int32_t n);
+
+// kernels_probe.c
+double SYM(flops_f32)(int64_t n);
+double SYM(flops_bf16)(int64_t n);
+double SYM(flops_int8)(int64_t n);
+void SYM(stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams);
+
+#endif

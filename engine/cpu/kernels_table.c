@@ -1,0 +1,23 @@
+// The table of one instruction set.
+#include "engine/cpu/isa.h"
+
+const struct cpu_kernels SYM(cpu_kernels) = {
+    .name = SYM_TEXT(ISA),
+    .gemm = true,
+#define X(name, id) [DTYPE_##id] = SYM(linear_##name),
+    .linear = {WEIGHT_TYPES(X)},
+#undef X
+#define X(name, id) [DTYPE_##id] = SYM(to_f32_##name),
+    .to_f32 = {WEIGHT_TYPES(X)},
+#undef X
+#define X(name, id) [DTYPE_##id] = SYM(kv_store_##name),
+    .kv_store = {KV_TYPES(X)},
+#undef X
+    .attn = SYM(attn),
+    .norm = SYM(norm),
+    .rope = SYM(rope),
+    .silu_mul = SYM(silu_mul),
+    .add = SYM(add),
+    .flops = {[DTYPE_F32] = SYM(flops_f32), [DTYPE_BF16] = SYM(flops_bf16), [DTYPE_INT8] = SYM(flops_int8)},
+    .stream = SYM(stream),
+};

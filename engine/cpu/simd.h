@@ -1,0 +1,406 @@
+// Vectors of f32 as the kernels see them: VL lanes, whatever the instruction set. Included by kernels_*.c, which the
+// Makefile compiles once per instruction set.
+#ifndef ENGINE_CPU_SIMD_H
+#define ENGINE_CPU_SIMD_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+// Kernels are written for any type or tile and specialized by inlining them with constant arguments.
+#define SPECIALIZE static inline __attribute__((always_inline))
+
+#ifdef __AVX512F__
+
+enum { VL = 16 };
+typedef __m512 vf;  // f32
+typedef __m512i vi; // i32
+
+SPECIALIZE vf vf_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+SPECIALIZE vf vf_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+SPECIALIZE vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+SPECIALIZE void vf_store(float *p, vf x)
+{
+    _mm512_storeu_ps(p, x);
+}
+SPECIALIZE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+SPECIALIZE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+SPECIALIZE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+SPECIALIZE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+SPECIALIZE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+SPECIALIZE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+SPECIALIZE vf vf_fma(vf a, vf b, vf c) // a * b + c
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+SPECIALIZE vf vf_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+SPECIALIZE vf vf_round(vf a) // to nearest, ties to even
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+SPECIALIZE vf vf_zero_below(vf x, vf limit, vf y) // x < limit ? 0 : y
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), y);
+}
+SPECIALIZE vf vf_select_range(vf x, vf other, int32_t begin, int32_t end) // lane in [begin, end) ? x : other
+{
+    const vi lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __mmask16 in =
+        _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(begin)) & _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(end));
+    return _mm512_mask_mov_ps(other, in, x);
+}
+SPECIALIZE float vf_sum(vf a)
+{
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+SPECIALIZE float vf_highest(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+SPECIALIZE vf vf_load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+SPECIALIZE vf vf_load_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+SPECIALIZE void vf_store_f16(void *p, vf x)
+{
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+SPECIALIZE vi vi_set(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+SPECIALIZE vi vi_load_u8(const void *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+}
+SPECIALIZE vi vi_load_i8(const void *p)
+{
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(p));
+}
+SPECIALIZE void vi_store_i8(void *p, vi x) // values fit
+{
+    _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x));
+}
+SPECIALIZE void vi_store_u16(void *p, vi x) // values fit
+{
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(x));
+}
+SPECIALIZE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+SPECIALIZE vi vi_sub(vi a, vi b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+SPECIALIZE vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+SPECIALIZE vi vi_or(vi a, vi b)
+{
+    return _mm512_or_si512(a, b);
+}
+SPECIALIZE vi vi_right(vi a, int n)
+{
+    return _mm512_srl_epi32(a, _mm_cvtsi32_si128(n));
+}
+SPECIALIZE vi vi_left(vi a, int n)
+{
+    return _mm512_sll_epi32(a, _mm_cvtsi32_si128(n));
+}
+SPECIALIZE vf vi_to_vf(vi a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+SPECIALIZE vi vf_to_vi(vf a) // to nearest, ties to even
+{
+    return _mm512_cvtps_epi32(a);
+}
+SPECIALIZE vf vi_bits(vi a)
+{
+    return _mm512_castsi512_ps(a);
+}
+SPECIALIZE vi vf_bits(vf a)
+{
+    return _mm512_castps_si512(a);
+}
+
+// r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
+SPECIALIZE void vf_transpose(vf *r)
+{
+    vf t[VL];
+    for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < VL; i += 4)
+        for (int k = 0; k < 2; k++) {
+            __m512d a = _mm512_castps_pd(t[i + k]), b = _mm512_castps_pd(t[i + k + 2]);
+            r[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            r[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    for (int c = 0; c < 4; c++) {
+        vf even = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88), odd = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
+        vf even2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88), odd2 = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
+        r[c] = _mm512_shuffle_f32x4(even, even2, 0x88);
+        r[c + 4] = _mm512_shuffle_f32x4(odd, odd2, 0x88);
+        r[c + 8] = _mm512_shuffle_f32x4(even, even2, 0xdd);
+        r[c + 12] = _mm512_shuffle_f32x4(odd, odd2, 0xdd);
+    }
+}
+
+#else // AVX2, FMA, F16C
+
+enum { VL = 8 };
+typedef __m256 vf;
+typedef __m256i vi;
+
+SPECIALIZE vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+SPECIALIZE vf vf_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+SPECIALIZE vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+SPECIALIZE void vf_store(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+SPECIALIZE vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+SPECIALIZE vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+SPECIALIZE vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+SPECIALIZE vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+SPECIALIZE vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+SPECIALIZE vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+SPECIALIZE vf vf_fma(vf a, vf b, vf c) // a * b + c
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+SPECIALIZE vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+SPECIALIZE vf vf_round(vf a) // to nearest, ties to even
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+SPECIALIZE vf vf_zero_below(vf x, vf limit, vf y) // x < limit ? 0 : y
+{
+    return _mm256_and_ps(_mm256_cmp_ps(x, limit, _CMP_NLT_UQ), y);
+}
+SPECIALIZE vf vf_select_range(vf x, vf other, int32_t begin, int32_t end) // lane in [begin, end) ? x : other
+{
+    const vi lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    vi before = _mm256_cmpgt_epi32(_mm256_set1_epi32(begin), lane), in = _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane);
+    return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(_mm256_andnot_si256(before, in)));
+}
+SPECIALIZE float vf_sum(vf a)
+{
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+SPECIALIZE float vf_highest(vf a)
+{
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+SPECIALIZE vf vf_load_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+SPECIALIZE vf vf_load_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+SPECIALIZE void vf_store_f16(void *p, vf x)
+{
+    _mm_storeu_si128(p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+SPECIALIZE vi vi_set(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+SPECIALIZE vi vi_load_u8(const void *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+}
+SPECIALIZE vi vi_load_i8(const void *p)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
+}
+SPECIALIZE __m128i vi_low_halves(vi x) // the low 16 bits of each lane
+{
+    vi packed = _mm256_packus_epi32(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)), _mm256_setzero_si256());
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+}
+SPECIALIZE void vi_store_i8(void *p, vi x) // values fit
+{
+    __m128i h = vi_low_halves(x);
+    _mm_storel_epi64(p, _mm_packs_epi16(h, h));
+}
+SPECIALIZE void vi_store_u16(void *p, vi x) // values fit
+{
+    _mm_storeu_si128(p, vi_low_halves(x));
+}
+SPECIALIZE vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+SPECIALIZE vi vi_sub(vi a, vi b)
+{
+    return _mm256_sub_epi32(a, b);
+}
+SPECIALIZE vi vi_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+SPECIALIZE vi vi_or(vi a, vi b)
+{
+    return _mm256_or_si256(a, b);
+}
+SPECIALIZE vi vi_right(vi a, int n)
+{
+    return _mm256_srl_epi32(a, _mm_cvtsi32_si128(n));
+}
+SPECIALIZE vi vi_left(vi a, int n)
+{
+    return _mm256_sll_epi32(a, _mm_cvtsi32_si128(n));
+}
+SPECIALIZE vf vi_to_vf(vi a)
+{
+    return _mm256_cvtepi32_ps(a);
+}
+SPECIALIZE vi vf_to_vi(vf a) // to nearest, ties to even
+{
+    return _mm256_cvtps_epi32(a);
+}
+SPECIALIZE vf vi_bits(vi a)
+{
+    return _mm256_castsi256_ps(a);
+}
+SPECIALIZE vi vf_bits(vf a)
+{
+    return _mm256_castps_si256(a);
+}
+
+// r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
+SPECIALIZE void vf_transpose(vf *r)
+{
+    vf t[VL];
+    for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < VL; i += 4)
+        for (int k = 0; k < 2; k++) {
+            __m256d a = _mm256_castps_pd(t[i + k]), b = _mm256_castps_pd(t[i + k + 2]);
+            r[i + 2 * k] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+            r[i + 2 * k + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+        }
+    for (int c = 0; c < 4; c++) {
+        vf low = r[c], high = r[c + 4];
+        r[c] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[c + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+
+#endif
+
+// The first n < VL values; the other lanes are 0.
+SPECIALIZE vf vf_load_n(const float *p, int32_t n)
+{
+    float all[VL] = {0};
+    memcpy(all, p, (size_t)n * sizeof *all);
+    return vf_load(all);
+}
+SPECIALIZE void vf_store_n(float *p, vf x, int32_t n)
+{
+    float all[VL];
+    vf_store(all, x);
+    memcpy(p, all, (size_t)n * sizeof *all);
+}
+
+// e^x to about 1 ulp; 0 below -87, where f32 runs out. Range reduction by ln 2 in two parts (Cody, Waite), then the Taylor
+// polynomial of degree 7 on |r| <= ln(2) / 2, whose remainder there is below 2^-26. e^0 = 1 exactly.
+SPECIALIZE vf vf_exp(vf x)
+{
+    vf lowest = vf_set(-87), clipped = vf_min(vf_set(88), vf_max(lowest, x)); // in this order NaN stays NaN
+    vf n = vf_round(vf_mul(clipped, vf_set(1.44269504f)));
+    vf r = vf_fma(n, vf_set(-0.693359375f), clipped);
+    r = vf_fma(n, vf_set(2.12194440e-4f), r);
+    vf p = vf_set(1.0f / 5040);
+    p = vf_fma(p, r, vf_set(1.0f / 720));
+    p = vf_fma(p, r, vf_set(1.0f / 120));
+    p = vf_fma(p, r, vf_set(1.0f / 24));
+    p = vf_fma(p, r, vf_set(1.0f / 6));
+    p = vf_fma(p, r, vf_set(0.5f));
+    p = vf_fma(p, r, vf_set(1));
+    p = vf_fma(p, r, vf_set(1));
+    vf power = vi_bits(vi_left(vi_add(vf_to_vi(n), vi_set(127)), 23));
+    return vf_zero_below(x, lowest, vf_mul(p, power));
+}
+
+#endif
