@@ -63,4 +63,4 @@ finish() {
 }
 
 # The number of KEY in flat JSON text, or of its first occurrence.
-json_number() { tr -d "[:blank:]" | grep -oE "\"$1\":-?[0-9.eE+-]+" | head -n 1 | sed "s/.*://"; }
+json_number() { grep -oE "\"$1\":[[:space:]]*-?[0-9.eE+-]+" | head -n 1 | sed 's/.*:[[:space:]]*//'; }
