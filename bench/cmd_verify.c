@@ -10,8 +10,14 @@
 
 static void print_check(void *ctx, const struct verify_check *c)
 {
+    char name[64];
     (void)ctx;
-    printf("  %-6s %s%-38s %9.2e  %s\n", c->passed ? "ok" : "FAILED", c->control ? "fault: " : "", c->name, c->max_diff,
+    snprintf(name, sizeof name, "%s%s", c->control ? "control: " : "", c->name);
+    printf("  %-6s  %-33s %9.2e %s %.0e  %s%s\n", c->passed ? "ok" : "FAILED", name, c->max_diff,
+           c->max_diff <= c->tolerance ? "<=" : "> ", c->tolerance,
+           !c->control ? ""
+           : c->passed ? "detected: "
+                       : "not detected: ",
            c->detail);
     fflush(stdout);
 }
