@@ -31,7 +31,7 @@ struct verify_options {
 };
 
 // The protocol: one forward pass over a sequence of random tokens is the reference; each check runs the sequence in another
-// way. Then faults are put in, each of which must show. False only if something could not be run at all; what was found is
+// way, and faults are put in, each of which must show. False only if something could not be run at all; what was found is
 // in the report. Needs an opened model; leaves an engine of its own open.
 bool verify_protocol(struct opened *o, const struct verify_options *options, struct verify_report *report, struct error *e);
 

@@ -1,6 +1,7 @@
 // The engine against logits of independent implementations, on every instruction set this machine runs; and that a wrong
 // model would be noticed.
 #include "bench/verify.h"
+#include "engine/base/file.h"
 #include "tests/golden_models.h"
 
 #include <setjmp.h>
@@ -139,6 +140,26 @@ static void test_missing_and_foreign_references(void **state)
     open_close(&o);
 }
 
+// The real model, where `make model` has fetched it.
+static void test_real_model(void **state)
+{
+    (void)state;
+    static const char *const path = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
+    struct verify_options options = {.kv = DTYPE_F32};
+    struct verify_report report = {0};
+    struct opened o;
+    struct error e = {0};
+    if (!file_exists(path)) {
+        print_message("'%s' is not here, `make model` fetches it\n", path);
+        skip();
+    }
+    open_golden(&o, path, "auto");
+    assert_true(verify_golden(&o, &options, "tests/golden/smollm2.json", &report, &e));
+    assert_int_equal(report.n, 12);
+    assert_int_equal(report.n_failed, 0);
+    open_close(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_avx512),
         cmocka_unit_test(test_wrong_models_are_noticed),
         cmocka_unit_test(test_missing_and_foreign_references),
+        cmocka_unit_test(test_real_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
