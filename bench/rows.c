@@ -108,9 +108,8 @@ static double or_unknown(double v)
     return v > 0 ? v : NAN;
 }
 
-static void put_price(struct result *r, const struct subject *s)
+void row_priced(struct result *r, const struct prediction *p)
 {
-    const struct prediction *p = &s->price;
     double bytes = (double)cost_bytes(&p->cost);
     r->bound_ns = or_unknown(p->bound_ns);
     r->floor_ns = or_unknown(p->floor_ns);
@@ -208,7 +207,7 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
     if (!put_samples(r, s, e) || !put_statistics(r, s, e))
         return false;
     if (s->has_price) {
-        put_price(r, s);
+        row_priced(r, &s->price);
         if (!put_fraction(r, c, s, e))
             return false;
     }
@@ -240,14 +239,14 @@ static struct op_result op_row(const struct result *r, const struct attribution_
     return row;
 }
 
-bool op_rows(const struct result *r, const struct subject *s, const struct backend *backend, struct op_result **rows,
+bool op_rows(const struct result *r, const struct attribution *a, const struct backend *backend, struct op_result **rows,
              int32_t *n, struct error *e)
 {
-    *n = s->has_attribution ? s->attribution.n_ops : 0;
+    *n = a ? a->n_ops : 0;
     *rows = malloc(((size_t)*n + 1) * sizeof **rows);
     if (!*rows)
         return error_set(e, ERROR_MEMORY, "no memory for the operations of '%s'", r->key);
     for (int32_t i = 0; i < *n; i++)
-        (*rows)[i] = op_row(r, &s->attribution.op[i], backend);
+        (*rows)[i] = op_row(r, &a->op[i], backend);
     return true;
 }

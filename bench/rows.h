@@ -24,14 +24,17 @@ struct row_context {
 // Names and shapes only: also for points that could not be measured.
 void row_describe(struct result *r, const struct row_context *c, const struct point *point);
 
+// What the roofline says of it.
+void row_priced(struct result *r, const struct prediction *p);
+
 // Everything that was measured; the verdict with its reason. The row owns its lists.
 bool row_measured(struct result *r, const struct row_context *c, const struct subject *s, struct error *e);
 
 // verdict "failed" with a reason.
 void row_failed(struct result *r, const char *reason);
 
-// The operations of the traced sample: malloc'ed rows.
-bool op_rows(const struct result *r, const struct subject *s, const struct backend *backend, struct op_result **rows,
+// The operations of a traced sample: malloc'ed rows, none where there is no attribution (NULL).
+bool op_rows(const struct result *r, const struct attribution *a, const struct backend *backend, struct op_result **rows,
              int32_t *n, struct error *e);
 
 #endif

@@ -69,7 +69,8 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
     row_describe(&row, &u->context, s->point);
     if (*s->failure)
         row_failed(&row, s->failure);
-    else if (!row_measured(&row, &u->context, s, e) || !op_rows(&row, s, &u->opened.backend, &ops, &n_ops, e)) {
+    else if (!row_measured(&row, &u->context, s, e) ||
+             !op_rows(&row, s->has_attribution ? &s->attribution : NULL, &u->opened.backend, &ops, &n_ops, e)) {
         result_free(&row);
         return false;
     }
