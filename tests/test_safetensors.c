@@ -21,11 +21,15 @@ static bool parse(const uint8_t *data, size_t size, struct error *e)
 // The same from memory of exactly that size, so that a sanitizer sees a byte read beyond it.
 static bool parse_copy(const void *data, size_t size, struct error *e)
 {
-    uint8_t *copy = malloc(size ? size : 1);
-    assert_non_null(copy);
+    uint8_t *copy = size < INT32_MAX ? malloc(size + 1) : NULL;
+    if (!copy) {
+        fail_msg("no memory for %zu bytes", size);
+        return false;
+    }
+    uint8_t *at = copy + 1; // ends where the allocation ends
     if (size)
-        memcpy(copy, data, size);
-    bool ok = parse(copy, size, e);
+        memcpy(at, data, size);
+    bool ok = parse(at, size, e);
     free(copy);
     return ok;
 }
