@@ -74,10 +74,12 @@ static bool check_backend(const struct scenario *s, const struct options *o, str
         backend_close(&backend);
         return true;
     }
-    size_t n = strlen(e->message);
-    if (e->kind == ERROR_DEVICE)
-        snprintf(e->message + n, sizeof e->message - n, "; 'kvbench predict %.200s' predicts instead",
+    if (e->kind == ERROR_DEVICE) {
+        e->message[strcspn(e->message, ";")] = 0; // what is missing; the advice is ours
+        size_t n = strlen(e->message);
+        snprintf(e->message + n, sizeof e->message - n, "; 'kvbench predict %.200s' predicts without it",
                  o->n_args ? o->arg[0] : "...");
+    }
     return false;
 }
 

@@ -199,9 +199,9 @@ static bool section_keys(const cJSON *json, const char *where, const char *name,
                          struct error *e)
 {
     struct place p = place_of(where, "", name);
-    if (!cJSON_IsObject(json))
-        return wrong(&p, e, "an object");
-    return json_known_keys(json, where, keys, n, e) || error_prefix(e, "'%s'", name);
+    char section[600];
+    snprintf(section, sizeof section, "%.500s: %s", where, name);
+    return cJSON_IsObject(json) ? json_known_keys(json, section, keys, n, e) : wrong(&p, e, "an object");
 }
 
 static bool read_decode(struct scenario *s, const cJSON *json, struct error *e)
@@ -320,7 +320,7 @@ bool scenario_parse(struct scenario *s, const cJSON *json, const char *where, st
            each(json, "weights", &weights, SCENARIO_MAX_LIST, one_weights, &s->weights, e) && read_compute(s, json, e) &&
            read_sections(s, json, e) && read_counts(json, where, "", "threads", 0, 4096, &s->threads, e) &&
            json_i32(json, where, "tp", 1, 1024, &s->tp, e) && json_i32(json, where, "samples", 1, 100000, &s->samples, e) &&
-           json_i32(json, where, "warmup", 0, 1000, &s->warmup, e) &&
+           json_i32(json, where, "warmup", 1, 1000, &s->warmup, e) &&
            json_f64(json, where, "seconds", 0, 86400, &s->seconds, e) &&
            json_f64(json, where, "timeout_s", 0.001, 86400, &s->timeout_s, e) &&
            json_i32(json, where, "seed", 0, INT32_MAX, &s->seed, e);

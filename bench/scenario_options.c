@@ -190,7 +190,7 @@ bool scenario_override(struct scenario *s, const struct options *o, struct error
            override_text(o->has_hardware, o->hardware, "--hardware", s->hardware, sizeof s->hardware, e) &&
            override_int(o->has_tp, o->tp, "--tp", 1, 1024, &s->tp, e) &&
            override_int(o->has_repetitions, o->repetitions, "--repetitions", 1, 100000, &s->samples, e) &&
-           override_int(o->has_warmup, o->warmup, "--warmup", 0, 1000, &s->warmup, e) &&
+           override_int(o->has_warmup, o->warmup, "--warmup", 1, 1000, &s->warmup, e) &&
            override_int(o->has_seed, o->seed, "--seed", 0, INT32_MAX, &s->seed, e) &&
            override_real(o->has_seconds, o->seconds, "--seconds", 0, &s->seconds, e) &&
            override_real(o->has_timeout, o->timeout, "--timeout", 0.001, &s->timeout_s, e) && override_types(s, o, e);

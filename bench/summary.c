@@ -111,8 +111,8 @@ void summary_print(FILE *f, const struct store *s)
     print_table(f, s);
     fputs("\n", f);
     if (s->on_disk)
-        fprintf(f, "results: %s/%s.csv, .ops.csv, .roofs.csv, .jsonl, .meta.json (columns: bench/README.md)\n", s->folder,
-                s->name);
+        fprintf(f, "results: %s/%s.csv, .ops.csv, %s.jsonl, .meta.json (columns: bench/README.md)\n", s->folder, s->name,
+                json_member(s->meta, "ceilings") ? ".roofs.csv, " : "");
     if (*s->moved_to)
         fprintf(f, "an older result is now %s.*\n", s->moved_to);
     print_sentence(f, s);
