@@ -167,25 +167,25 @@ static bool normalize(const struct tokenizer *t, struct text *text, char **owned
     return true;
 }
 
-// What is looked for in normalized text must be normalized itself.
-static bool put_normalized(struct tokenizer *t, struct added_token token, struct error *e)
+static bool put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
 {
-    char *owned = NULL;
-    bool ok = normalize(t, &token.text, &owned, e) && added_put(&t->added[NORMALIZED], token, e);
-    free(owned);
-    return ok;
+    t->special[token.id] = special;
+    if (!vocab_text(&t->vocab, token.id).data && !vocab_set(&t->vocab, token.id, token.text, false, e))
+        return false;
+    return added_put(&t->added[normalized], token, e);
 }
 
 bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
 {
+    char *owned = NULL;
     if (token.id < 0 || token.id >= t->vocab.n)
         return error_set(e, ERROR_FILE, "added token id %d is outside 0..%d", token.id, t->vocab.n - 1);
     if (utf8_valid_size(token.text.data, token.text.size) != token.text.size)
         return error_set(e, ERROR_FILE, "added token %d is not valid UTF-8", token.id);
-    t->special[token.id] = special;
-    if (!vocab_text(&t->vocab, token.id).data && !vocab_set(&t->vocab, token.id, token.text, false, e))
-        return false;
-    return normalized ? put_normalized(t, token, e) : added_put(&t->added[RAW], token, e);
+    // What is looked for in normalized text must be normalized itself.
+    bool ok = (!normalized || normalize(t, &token.text, &owned, e)) && put_added(t, token, special, normalized, e);
+    free(owned);
+    return ok;
 }
 
 // ---- encoding

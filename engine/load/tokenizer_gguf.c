@@ -17,12 +17,12 @@
 
 static const struct pre_tokenizer {
     const char *names; // separated by spaces
-    const char *pattern[3];
+    const char *pattern[4];
     const char *normalizer;
     bool ignore_merges, add_bos; // add_bos: unless the file says
 } PRE[] = {
-    {"gpt-2 phi-2 mpt olmo dbrx", {SPLIT_GPT2}, NULL, false, false},
-    {"smollm starcoder refact command-r codeshell", {SPLIT_DIGIT, SPLIT_GPT2}, NULL, false, false},
+    {"gpt-2 phi-2 mpt olmo", {SPLIT_GPT2}, NULL, false, false},
+    {"smollm starcoder refact codeshell", {SPLIT_DIGIT, SPLIT_GPT2}, NULL, false, false},
     {"qwen2 deepseek-r1-qwen", {WORDS_AND_REST("\\p{N}")}, "NFC", false, false},
     {"llama-bpe llama3 llama-v3", {WORDS_AND_REST("\\p{N}{1,3}")}, NULL, true, true},
     {"gpt-4o llama4", {CASED_WORDS(CONTRACTIONS "?", "\\p{N}{1,3}")}, NULL, true, false},
@@ -34,6 +34,8 @@ static const struct pre_tokenizer {
      NULL,
      false,
      true},
+    // What llama.cpp has always done for files that name none better; it is no model's own.
+    {"default", {"[\\p{P}\\$\\+<=>\\^~\\|]+", SPLIT_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, NULL, false, false},
 };
 
 enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
@@ -50,10 +52,14 @@ static bool has_name(const char *names, struct text name)
 
 static const struct pre_tokenizer *find_pre(const struct gguf *g, struct error *e)
 {
-    struct text name = {"", 0};
+    struct text name = {0};
     char shown[96];
     if (!gguf_string(g, "tokenizer.ggml.pre", &name, e))
         return NULL;
+    if (!name.data) {
+        error_set(e, ERROR_UNSUPPORTED, "'%s': does not name its pre-tokenizer ('tokenizer.ggml.pre')", g->where);
+        return NULL;
+    }
     for (size_t i = 0; i < sizeof PRE / sizeof *PRE; i++)
         if (has_name(PRE[i].names, name))
             return &PRE[i];
@@ -126,7 +132,7 @@ static bool put_merges(struct tokenizer *t, const struct lists *l, struct error 
 static bool put_pre(struct tokenizer *t, const struct pre_tokenizer *pre, struct error *e)
 {
     t->ignore_merges = pre->ignore_merges;
-    for (int i = 0; i < 3 && pre->pattern[i]; i++)
+    for (int i = 0; i < 4 && pre->pattern[i]; i++)
         if (!split_add(&t->split, pre->pattern[i], false, SPLIT_ISOLATED, false, e))
             return false;
     return !pre->normalizer || tokenizer_add_normalizer(t, pre->normalizer, e);
