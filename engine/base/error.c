@@ -26,8 +26,9 @@ bool error_prefix(struct error *e, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(e->message, sizeof e->message, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof e->message)
-        snprintf(e->message + n, sizeof e->message - (size_t)n, ": %s", old);
+    int room = (int)sizeof e->message - n - 3; // beside ": " and the zero
+    if (n >= 0 && room > 0)
+        snprintf(e->message + n, (size_t)room + 3, ": %.*s", room, old);
     return false;
 }
 
