@@ -77,6 +77,7 @@ run 1 'an output folder that cannot be made' "$KVBENCH" run --model tests/golden
 one_err
 err /dev/null/results
 if [ -w /dev/full ]; then
+    # shellcheck disable=SC2317 # run calls it
     list_to_full() { "$KVBENCH" list hardware >/dev/full; }
     run 1 'standard output that is full' list_to_full
     err 'standard output'
