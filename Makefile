@@ -80,7 +80,7 @@ check: all $(TESTS)
 sanitize:
 	@$(AGAIN) BUILD=build-san OPT="-O1 -g" EXTRA="$(SANITIZE)" check-sanitized
 check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS)
-	@tools/test.sh $(BUILD) $(TESTS)
+	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS)
 fuzz-short:
 	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -seed=1" run-fuzzers
 fuzz:

@@ -1,0 +1,55 @@
+#!/bin/bash
+# A sweep from the outside: its files, what a kill leaves, resuming, keeping what is there, and the pictures of it.
+# shellcheck source-path=SCRIPTDIR
+source tests/cli/lib.sh
+
+lines() { wc -l <"$1" | tr -d ' '; }
+cat >"$WORK/tiny.json" <<'END'
+{"name": "tiny", "model": "tests/golden/qwen3", "samples": 3, "seconds": 0.2,
+ "decode": {"batch": [1, 2], "context": [8, 24], "kv": ["f32", "int8"]}, "prefill": {"tokens": [16]}}
+END
+run 0 'a dry run lists points and writes nothing' "$KVBENCH" sweep "$WORK/tiny.json" --dry-run --out "$WORK/dry"
+out 'decode/b1/c8'
+out 'prefill/b1/p16'
+[ ! -e "$WORK/dry/tiny.jsonl" ] || complain 'it wrote results'
+run 0 'a sweep' "$KVBENCH" sweep "$WORK/tiny.json" --out "$WORK/r"
+is 'a row per point in the journal' "$(lines "$WORK/r/tiny.jsonl")" 9
+is 'a row per point and a header in the table' "$(lines "$WORK/r/tiny.csv")" 10
+is 'its files' "$(cd "$WORK/r" && echo tiny.*)" 'tiny.csv tiny.jsonl tiny.meta.json tiny.ops.csv tiny.roofs.csv'
+
+run 0 'its pictures' tools/plots.sh "$WORK/r"
+is 'all seven, twice' "$(find "$WORK/r/plots" -name 'tiny-*' -size +2k | wc -l)" 14
+run 0 'a sweep of one point' "$KVBENCH" sweep "$WORK/tiny.json" --filter 'decode/b1/c8/.*int8' --out "$WORK/one"
+run 0 'pictures it cannot carry are named' tools/plots.sh "$WORK/one"
+out 'skipped tiny-decode_batch: fewer than two batch sizes'
+out 'skipped tiny-kv_precision: fewer than two KV types'
+mkdir "$WORK/empty"
+run 0 'no sweep, no pictures' tools/plots.sh "$WORK/empty"
+out 'kvbench sweep'
+
+before=$(cksum <"$WORK/r/tiny.csv")
+run 0 'a second sweep of that name' "$KVBENCH" sweep "$WORK/tiny.json" --out "$WORK/r"
+is 'moves the first one away' "$(cksum <"$(find "$WORK/r/old" -name '*.csv' ! -name '*.ops.csv' ! -name '*.roofs.csv')")" "$before"
+
+# Killed in the middle, a sweep loses at most the point it is at.
+cp "$WORK/tiny.json" "$WORK/killed.json"
+sed -i 's/"tiny"/"killed"/; s/"samples": 3, "seconds": 0.2/"samples": 30, "seconds": 3/' "$WORK/killed.json"
+"$KVBENCH" sweep "$WORK/killed.json" --out "$WORK/k" >/dev/null 2>&1 &
+sweep=$!
+for _ in $(seq 600); do
+    [ -s "$WORK/k/killed.jsonl" ] && break
+    sleep 0.1
+done
+kill -9 $sweep
+wait $sweep 2>/dev/null
+kept=$(lines "$WORK/k/killed.jsonl")
+first=$(head -n 1 "$WORK/k/killed.jsonl")
+is 'a killed sweep leaves whole rows' "$(tail -c 1 "$WORK/k/killed.jsonl" | od -An -c | tr -d ' ')" '\n'
+run 0 'and goes on' "$KVBENCH" sweep "$WORK/killed.json" --resume --out "$WORK/k"
+is 'to the last point' "$(lines "$WORK/k/killed.jsonl")" 9
+is 'without measuring the first again' "$(head -n 1 "$WORK/k/killed.jsonl")" "$first"
+is 'having kept at least one' "$((kept >= 1))" 1
+sed -i 's/"samples": 30/"samples": 31/' "$WORK/killed.json"
+run 2 'another scenario is not resumed' "$KVBENCH" sweep "$WORK/killed.json" --resume --out "$WORK/k"
+one_err
+finish
