@@ -62,15 +62,15 @@ static void put_f16(uint8_t *at, float v)
     memcpy(at, &h, sizeof h);
 }
 
-// Every code of the quantized types is a valid value, so only the scales need care: the largest code means `limit`.
+// Every code of the quantized types is a valid value, so only the scales need care: the codes span +-limit.
 static void set_scales(enum dtype type, uint8_t *block, float limit)
 {
     switch (type) {
     case DTYPE_Q8_0: put_f16(block, limit / 128); break;
     case DTYPE_Q4_0: put_f16(block, limit / 8); break;
     case DTYPE_Q4_1:
-        put_f16(block, limit / 7.5f);
-        put_f16(block + 2, -limit);
+        put_f16(block, limit / 8); // 16 steps, centred
+        put_f16(block + 2, limit * (-7.5f / 8));
         break;
     case DTYPE_Q6_K:
         memset(block + 192, 1, 16);
