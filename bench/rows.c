@@ -193,10 +193,9 @@ static void put_verdict(struct result *r, const struct subject *s)
     }
     if (r->median_ns < r->bound_ns) {
         put(r->verdict, "over-bound");
-        add_reason(r, "%.0f ns is less than physics allows (%.0f ns): the hardware description is wrong", r->median_ns,
-                   r->bound_ns);
-    }
-    if (r->roof_fraction > 1)
+        add_reason(r, "%.0f ns is less than the bound of %.0f ns: the hardware's hard peaks or our count are wrong",
+                   r->median_ns, r->bound_ns);
+    } else if (r->roof_fraction > 1)
         add_reason(r, "faster than its roof (%.2f of it): the ceiling is no ceiling here", r->roof_fraction);
 }
 

@@ -1,0 +1,431 @@
+// The column table and what is made of it, and the files of a sweep.
+#include "bench/store.h"
+#include "engine/base/file.h"
+
+#include <csv.h>
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// A folder of its own for each test.
+static int make_temporary(void **state)
+{
+    char *folder = strdup("/tmp/kvbench-results-XXXXXX");
+    *state = folder && mkdtemp(folder) ? folder : NULL;
+    return !*state;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%.255s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && unlink(path))
+            remove_folder(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(folder);
+}
+
+static int remove_temporary(void **state)
+{
+    remove_folder(*state);
+    free(*state);
+    return 0;
+}
+
+static const char *path_in(void **state, const char *name)
+{
+    static char path[8][600];
+    static int next;
+    next = (next + 1) % 8;
+    snprintf(path[next], sizeof path[next], "%s/%s", (const char *)*state, name);
+    return path[next];
+}
+
+static struct scenario scenario_named(const char *name)
+{
+    struct scenario s;
+    scenario_init(&s, "test", name);
+    s.n_models = 1;
+    snprintf(s.model[0], sizeof s.model[0], "m");
+    return s;
+}
+
+static cJSON *meta_of(const struct scenario *s)
+{
+    char hash[17];
+    cJSON *meta = cJSON_CreateObject();
+    scenario_hash(s, hash);
+    cJSON_AddStringToObject(meta, "scenario_hash", hash);
+    return meta;
+}
+
+static void open_store(struct store *store, void **state, const struct scenario *s, bool resume)
+{
+    struct error e = {0};
+    if (!store_open(store, *state, s, resume, meta_of(s), &e))
+        fail_msg("%s", e.message);
+}
+
+static void add(struct store *store, const char *key, const char *verdict)
+{
+    struct result r;
+    struct error e = {0};
+    struct op_result *op = calloc(1, sizeof *op);
+    result_init(&r);
+    op_result_init(op);
+    snprintf(r.key, sizeof r.key, "%s", key);
+    snprintf(r.verdict, sizeof r.verdict, "%s", verdict);
+    snprintf(op->key, sizeof op->key, "%s", key);
+    op->op_ns = 12;
+    r.median_ns = 1.5;
+    assert_true(store_add(store, &r, op, 1, &e));
+}
+
+static void finish(struct store *store, bool complete)
+{
+    struct error e = {0};
+    assert_true(store_finish(store, complete, &e));
+    store_close(store);
+}
+
+static int count_lines(const char *path)
+{
+    struct file f;
+    struct error e;
+    int n = 0;
+    assert_true(file_open(&f, path, &e));
+    for (size_t i = 0; i < f.size; i++)
+        n += ((const char *)f.data)[i] == '\n';
+    file_close(&f);
+    return n;
+}
+
+static void test_columns(void **state)
+{
+    (void)state;
+    int32_t n[2];
+    const struct column *tables[2] = {result_columns(&n[0]), op_columns(&n[1])};
+    for (int t = 0; t < 2; t++)
+        for (int32_t i = 0; i < n[t]; i++) {
+            const struct column *c = &tables[t][i];
+            assert_true(strlen(c->description) > 5);
+            const char *unit = strrchr(c->name, '_');
+            if (unit && !strcmp(unit, "_ns"))
+                assert_string_equal(c->unit, "ns");
+            if (unit && !strcmp(unit, "_bytes"))
+                assert_string_equal(c->unit, "B");
+            for (int32_t k = 0; k < i; k++)
+                assert_string_not_equal(c->name, tables[t][k].name);
+        }
+}
+
+// llama-bench's names, for those who have scripts.
+static void test_names_of_others(void **state)
+{
+    (void)state;
+    static const char *const NAME[] = {"n_prompt", "n_gen",     "n_depth",    "type_k",   "type_v",
+                                       "avg_ns",   "stddev_ns", "samples_ns", "test_time"};
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    for (size_t i = 0; i < sizeof NAME / sizeof *NAME; i++) {
+        int32_t k = 0;
+        while (k < n && strcmp(column[k].name, NAME[i]))
+            k++;
+        assert_true(k < n);
+    }
+}
+
+// bench/README.md holds one line per column, as made here.
+static void check_documented(const char *text, const struct column *column, int32_t n)
+{
+    static const char *const TYPE[] = {"text", "count", "real", "reals"};
+    for (int32_t i = 0; i < n; i++) {
+        char line[512];
+        const struct column *c = &column[i];
+        snprintf(line, sizeof line, "| `%s` | %s | %s | %s |\n", c->name, TYPE[c->type], c->unit, c->description);
+        if (!strstr(text, line))
+            fail_msg("bench/README.md lacks: %s", line);
+    }
+}
+
+static void test_documentation(void **state)
+{
+    (void)state;
+    struct file f;
+    struct error e;
+    int32_t n, n_op;
+    const struct column *column = result_columns(&n), *op_column = op_columns(&n_op);
+    assert_true(file_open(&f, "bench/README.md", &e));
+    char *text = strndup(f.data, f.size);
+    check_documented(text, column, n);
+    check_documented(text, op_column, n_op);
+    free(text);
+    file_close(&f);
+}
+
+static struct result full_row(void)
+{
+    struct result r;
+    result_init(&r);
+    snprintf(r.key, sizeof r.key, "decode/\"quoted\",\n2 lines");
+    r.batch = 8;
+    r.median_ns = 1234567.25;
+    r.flops = 9007199254740991.0;
+    r.samples_ns.value = calloc(2, sizeof(double));
+    r.samples_ns.n = 2;
+    r.samples_ns.value[0] = 1.5, r.samples_ns.value[1] = 3e9;
+    return r;
+}
+
+static void test_json_and_back(void **state)
+{
+    (void)state;
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    struct result r = full_row(), back;
+    struct error e = {0};
+    cJSON *json = row_json(column, n, &r);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(json, "bound_ns"))); // unknown
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(json, "threads")));
+    result_init(&back);
+    assert_true(row_from_json(column, n, json, "x", &back, &e));
+    assert_string_equal(back.key, r.key);
+    assert_true(back.batch == 8 && back.threads == RESULT_UNKNOWN && isnan(back.bound_ns));
+    assert_true(back.median_ns == r.median_ns && back.flops == r.flops);
+    assert_true(back.samples_ns.n == 2 && back.samples_ns.value[1] == 3e9);
+    cJSON_ReplaceItemInObject(json, "batch", cJSON_CreateString("eight"));
+    assert_false(row_from_json(column, n, json, "file:3", &back, &e));
+    assert_string_equal(e.message, "'file:3': 'batch' has the wrong type");
+    cJSON_Delete(json);
+    result_free(&r);
+    result_free(&back);
+}
+
+struct csv_seen {
+    int fields, rows;
+    char key[64], median[64], bound[64], samples[64];
+};
+
+static void on_field(void *text, size_t size, void *ctx)
+{
+    struct csv_seen *seen = ctx;
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    char *to = NULL;
+    if (seen->rows == 1 && seen->fields < n) {
+        const char *name = column[seen->fields].name;
+        to = !strcmp(name, "key")          ? seen->key
+             : !strcmp(name, "median_ns")  ? seen->median
+             : !strcmp(name, "bound_ns")   ? seen->bound
+             : !strcmp(name, "samples_ns") ? seen->samples
+                                           : NULL;
+    }
+    if (to)
+        snprintf(to, 64, "%.*s", (int)size, (const char *)text);
+    seen->fields++;
+}
+
+static void on_row(int end, void *ctx)
+{
+    struct csv_seen *seen = ctx;
+    int32_t n;
+    (void)end;
+    result_columns(&n);
+    assert_int_equal(seen->fields, n);
+    seen->fields = 0;
+    seen->rows++;
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    struct result r = full_row();
+    struct csv_parser parser;
+    struct csv_seen seen = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    csv_header(f, column, n);
+    csv_row(f, column, n, &r);
+    fclose(f);
+    assert_int_equal(csv_init(&parser, CSV_STRICT), 0);
+    assert_int_equal(csv_parse(&parser, text, size, on_field, on_row, &seen), size);
+    csv_fini(&parser, on_field, on_row, &seen);
+    csv_free(&parser);
+    assert_int_equal(seen.rows, 2);
+    assert_string_equal(seen.key, r.key);
+    assert_string_equal(seen.median, "1234567.25");
+    assert_string_equal(seen.bound, "");
+    assert_string_equal(seen.samples, "1.5 3000000000");
+    free(text);
+    result_free(&r);
+}
+
+static void test_files(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 1); // there before the sweep ends
+    add(&store, "p2", "noisy");
+    assert_non_null(store_find(&store, "p2"));
+    assert_null(store_find(&store, "p3"));
+    finish(&store, true);
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2);
+    assert_int_equal(count_lines(path_in(state, "a.csv")), 3);
+    assert_int_equal(count_lines(path_in(state, "a.ops.csv")), 3);
+    assert_true(file_exists(path_in(state, "a.meta.json")));
+    assert_false(file_exists(path_in(state, "a.blocks.jsonl")));
+}
+
+static void test_older_results_are_kept(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    char moved[3][640];
+    for (int i = 0; i < 3; i++) {
+        open_store(&store, state, &s, false);
+        snprintf(moved[i], sizeof moved[i], "%s", store.moved_to);
+        add(&store, "p1", "ok");
+        finish(&store, true);
+    }
+    assert_string_equal(moved[0], "");
+    assert_string_not_equal(moved[1], moved[2]); // within one second, too
+    for (int i = 1; i < 3; i++) {
+        char path[700];
+        snprintf(path, sizeof path, "%s.csv", moved[i]);
+        assert_int_equal(count_lines(path), 2);
+        assert_non_null(strstr(path, "/old/a-20"));
+    }
+}
+
+static void test_resume(void **state)
+{
+    struct scenario s = scenario_named("a"), other = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    double numbers[2] = {5, 6};
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    add(&store, "p2", "failed");
+    struct sample_block block = {.key = "p3", .block = 0, .n = 2, .sample_ns = numbers, .probe = numbers, .test_time = "t"};
+    assert_true(store_add_block(&store, &block, &e));
+    store_close(&store); // as if killed: nothing is finished
+    FILE *f = fopen(path_in(state, "a.jsonl"), "a");
+    fputs("{\"key\": \"half a li", f);
+    fclose(f);
+
+    open_store(&store, state, &s, true);
+    assert_int_equal(store.n_rows, 1); // failed points are tried again, half a line is dropped
+    assert_non_null(store_find(&store, "p1"));
+    assert_true(store.row[0].n_ops == 1 && store.row[0].op[0].op_ns == 12);
+    assert_true(store.n_blocks == 1 && store.block[0].n == 2 && store.block[0].sample_ns[1] == 6);
+    add(&store, "p2", "ok");
+    finish(&store, true);
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2);
+
+    other.samples++;
+    assert_false(store_open(&store, *state, &other, true, meta_of(&other), &e));
+    assert_int_equal(error_exit_code(e.kind), 2);
+    assert_non_null(strstr(e.message, "another scenario"));
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2); // untouched
+}
+
+static void test_corrupt_rows(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    store_close(&store);
+    FILE *f = fopen(path_in(state, "a.jsonl"), "a");
+    fputs("not JSON\n", f);
+    fclose(f);
+    assert_false(store_open(&store, *state, &s, true, meta_of(&s), &e));
+    assert_non_null(strstr(e.message, "a.jsonl:2"));
+    assert_int_equal(error_exit_code(e.kind), 2);
+}
+
+static void test_unwritable(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    assert_false(store_open(&store, "/dev/null/results", &s, false, meta_of(&s), &e));
+    assert_int_equal(error_exit_code(e.kind), 1);
+    assert_non_null(strstr(e.message, "/dev/null"));
+}
+
+// What a full disk looks like to us: a write that fails. The file size limit stands in for it.
+static void test_full_disk(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    struct rlimit old, small = {.rlim_cur = 16};
+    open_store(&store, state, &s, false);
+    struct result r;
+    result_init(&r);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    bool added = store_add(&store, &r, NULL, 0, &e);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_false(added);
+    assert_int_equal(error_exit_code(e.kind), 1);
+    assert_non_null(strstr(e.message, "a.jsonl"));
+    store_close(&store);
+}
+
+static void test_memory_only(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    assert_true(store_open(&store, NULL, &s, false, meta_of(&s), &e));
+    add(&store, "p1", "ok");
+    assert_non_null(store_find(&store, "p1"));
+    finish(&store, true);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_names_of_others),
+        cmocka_unit_test(test_documentation),
+        cmocka_unit_test(test_json_and_back),
+        cmocka_unit_test(test_csv),
+        WITH_FOLDER(test_files),
+        WITH_FOLDER(test_older_results_are_kept),
+        WITH_FOLDER(test_resume),
+        WITH_FOLDER(test_corrupt_rows),
+        cmocka_unit_test(test_unwritable),
+        WITH_FOLDER(test_full_disk),
+        cmocka_unit_test(test_memory_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
