@@ -137,20 +137,29 @@ static struct attribution_op *op_of_span(struct attribution *a, const struct pla
     return find_op(a, label, span->kernel);
 }
 
+static bool no_memory(const struct plan *plan, struct error *e)
+{
+    return error_set(e, ERROR_MEMORY, "no memory for the operations of '%s'", plan->model);
+}
+
 static bool add_ops(struct attribution *a, const struct step_view *v, struct error *e)
 {
     for (int32_t i = 0; i < v->n_spans; i++) {
         struct attribution_op *op = op_of_span(a, v->plan, &v->span[i]);
         if (!op)
-            return error_set(e, ERROR_MEMORY, "no memory for the operations of '%s'", v->plan->model);
+            return no_memory(v->plan, e);
         op->count++;
         for (int32_t k = v->span[i].first; k < v->span[i].first + v->span[i].count; k++) {
             op->roof_ns += v->price[k].roof_ns;
             cost_add(&op->cost, &v->price[k].cost);
         }
     }
-    for (int32_t i = 0; i < v->n_rows; i++)
-        op_of_span(a, v->plan, &v->row[i].span)->time_ns += v->row[i].end_ns - v->row[i].begin_ns;
+    for (int32_t i = 0; i < v->n_rows; i++) {
+        struct attribution_op *op = op_of_span(a, v->plan, &v->row[i].span);
+        if (!op)
+            return no_memory(v->plan, e);
+        op->time_ns += v->row[i].end_ns - v->row[i].begin_ns;
+    }
     return true;
 }
 
