@@ -350,25 +350,30 @@ static bool run_check(struct verify *v, const struct check *c, struct verify_rep
     return true;
 }
 
-// One forward pass over the whole sequence.
-static bool make_reference(struct verify *v, struct error *e)
+static bool check_finite(struct verify *v, size_t vocab, struct error *e)
 {
-    struct kv_config kv = kv_for(v, 0);
-    struct step step = {.session = &v->session[0], .token = v->token, .n_tokens = v->n_tokens, .out = STEP_OUT_ALL};
-    size_t vocab = (size_t)v->o->plan->vocab_size, n = (size_t)v->n_tokens * vocab;
-    if (!open_engine(v->o, &kv, e) || !engine_step(&v->o->engine, &step, 1, NULL, e))
-        return false;
-    for (int32_t i = 0; i < v->n_tokens; i++)
-        if (!engine_logits(&v->o->engine, i, v->reference + (size_t)i * vocab, e))
-            return false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < (size_t)v->n_tokens * vocab; i++) {
         double a = fabs((double)v->reference[i]);
         if (!isfinite(a))
             return error_set(e, ERROR_FAILED, "logits of the full pass are not finite at position %zu", i / vocab);
         v->largest = a > v->largest ? a : v->largest;
     }
-    session_free(&v->o->engine, &v->session[0]);
     return true;
+}
+
+// One forward pass over the whole sequence.
+static bool make_reference(struct verify *v, struct error *e)
+{
+    struct kv_config kv = kv_for(v, 0);
+    struct step step = {.session = &v->session[0], .token = v->token, .n_tokens = v->n_tokens, .out = STEP_OUT_ALL};
+    size_t vocab = (size_t)v->o->plan->vocab_size;
+    if (!open_engine(v->o, &kv, e))
+        return false;
+    bool ok = engine_step(&v->o->engine, &step, 1, NULL, e);
+    for (int32_t i = 0; ok && i < v->n_tokens; i++)
+        ok = engine_logits(&v->o->engine, i, v->reference + (size_t)i * vocab, e);
+    give_back(v);
+    return ok && check_finite(v, vocab, e);
 }
 
 // Long enough to cross windows, blocks and chunks; shorter where a token by token pass takes many seconds.
