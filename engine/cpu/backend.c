@@ -123,7 +123,7 @@ static void unload(struct cpu *c)
     memory_unmap(c->scratch, c->scratch_bytes);
     slots_free(&c->slots);
     kv_storage_free(&c->kv);
-    *c = (struct cpu){.kernels = c->kernels, .team = c->team};
+    *c = (struct cpu){.kernels = c->kernels, .gemm = c->gemm, .team = c->team};
 }
 
 static bool cpu_load(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *config,
@@ -279,6 +279,7 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
         free(c);
         return false;
     }
+    c->gemm = c->kernels->gemm && !options->row_invariant;
     *out = (struct backend){.name = "cpu",
                             .self = c,
                             .supports = cpu_supports,

@@ -80,7 +80,7 @@ void walk_step(struct cpu *c, const struct batch *batch, struct trace *trace)
     struct batch_shape shape = batch_shape_of(batch);
     struct step s = {.cpu = c, .batch = batch, .trace = trace};
     s.n_spans = cpu_cover(NULL, c->plan, &shape, c->spans);
-    for (int32_t i = 0; i < s.n_spans && !c->kernels->gemm; i++)
+    for (int32_t i = 0; i < s.n_spans && !c->gemm; i++)
         c->spans[i].strategy = CPU_STRATEGY_ROWS;
     attention_prepare(&s);
     team_run(c->team, walk_spans, &s);

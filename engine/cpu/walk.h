@@ -23,6 +23,7 @@ struct attn_tile {
 
 struct cpu {
     const struct cpu_kernels *kernels;
+    bool gemm; // many rows go through BLAS, which sums in an order of its own
     struct team *team;
     const struct plan *plan; // NULL: not loaded
     struct kv_config config;
