@@ -31,6 +31,11 @@ void progress_done(struct progress *p, double expected_ns)
     p->done_ns += expected_ns;
 }
 
+void progress_skip(struct progress *p, int64_t ns)
+{
+    p->began_ns += ns;
+}
+
 double progress_left_ns(const struct progress *p)
 {
     double took = (double)(clock_ns() - p->began_ns), left = p->expected_ns - p->done_ns;

@@ -25,6 +25,8 @@ void progress_point(struct progress *p, int32_t index, const char *key, int32_t 
 
 // Expected work that is behind us; what it really took scales the rest.
 void progress_done(struct progress *p, double expected_ns);
+// Time that went into something else (loading), which says nothing about the rest.
+void progress_skip(struct progress *p, int64_t ns);
 double progress_left_ns(const struct progress *p); // 0: unknown
 
 void progress_end(struct progress *p); // leaves the cursor on a fresh line

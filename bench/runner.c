@@ -341,7 +341,9 @@ static bool run_unit(struct runner *r, struct unit *u, struct error *e)
 {
     if (all_done(r, u))
         return true;
+    int64_t begin = clock_ns();
     bool opened = open_unit(r, u, e);
+    progress_skip(r->progress, clock_ns() - begin);
     bool ok = opened ? run_windows(r, u, e) : e->kind == ERROR_MEMORY && fail_unit(r, u, e);
     close_unit(r, u);
     return ok;

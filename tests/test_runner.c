@@ -1,0 +1,390 @@
+// Whole sweeps, mostly on the null backend: order, resuming after a kill, interruption, verdicts.
+#include "bench/runner.h"
+#include "engine/base/file.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { FAST = 0, SLOW_NS = 4 * 1000 * 1000 };
+
+static int make_temporary(void **state)
+{
+    char *folder = strdup("/tmp/kvbench-runner-XXXXXX");
+    *state = folder && mkdtemp(folder) ? folder : NULL;
+    return !*state;
+}
+
+static int remove_temporary(void **state)
+{
+    DIR *d = opendir(*state);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%.255s", (const char *)*state, entry->d_name);
+        unlink(path);
+    }
+    closedir(d);
+    rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+// A scenario over the tiny model that lies beside the tests.
+static struct scenario scenario_of(const char *rest)
+{
+    struct scenario s;
+    struct error e = {0};
+    cJSON *json;
+    char text[1024];
+    snprintf(text, sizeof text, "{\"name\": \"t\", \"model\": \"tests/golden/qwen3\", %s}", rest);
+    if (!json_parse(text, strlen(text), "test", &json, &e) || !scenario_parse(&s, json, "test", &e))
+        fail_msg("%s", e.message);
+    cJSON_Delete(json);
+    return s;
+}
+
+static struct scenario null_scenario(void)
+{
+    return scenario_of("\"backend\": \"null\", \"decode\": {\"batch\": [1, 3], \"context\": [5, 33, 64], \"kv\": [\"f32\", "
+                       "\"int8\"]}, \"prefill\": {\"tokens\": [7, 20]},"
+                       "\"generate\": {\"prompt\": 9, \"tokens\": 3, \"cache\": [true, false]}");
+}
+
+struct sweep {
+    struct runner runner;
+    struct store store;
+    struct planner planner;
+    struct point_list points;
+    struct progress progress;
+};
+
+static cJSON *meta_of(const struct scenario *s)
+{
+    char hash[17];
+    cJSON *meta = cJSON_CreateObject();
+    scenario_hash(s, hash);
+    cJSON_AddStringToObject(meta, "scenario_hash", hash);
+    return meta;
+}
+
+static void open_sweep(struct sweep *w, const struct scenario *s, const char *folder, bool resume, int64_t step_ns)
+{
+    struct error e = {0};
+    *w = (struct sweep){0};
+    if (!point_list_make(&w->points, s, NULL, &e) || !store_open(&w->store, folder, s, resume, meta_of(s), &e))
+        fail_msg("%s", e.message);
+    planner_init(&w->planner, s);
+    progress_begin(&w->progress, NULL, w->points.n, 0);
+    w->runner = (struct runner){.scenario = s,
+                                .points = &w->points,
+                                .planner = &w->planner,
+                                .store = &w->store,
+                                .progress = &w->progress,
+                                .device_ns = step_ns};
+}
+
+static void close_sweep(struct sweep *w)
+{
+    planner_free(&w->planner);
+    point_list_free(&w->points);
+    store_close(&w->store);
+}
+
+static void must_run(struct sweep *w)
+{
+    struct error e = {0};
+    if (!runner_run(&w->runner, &e))
+        fail_msg("%s", e.message);
+}
+
+static const struct result *row_of(const struct sweep *w, const char *key)
+{
+    const struct stored *s = store_find(&w->store, key);
+    if (!s)
+        fail_msg("no row '%s'", key);
+    return &s->result;
+}
+
+static void test_every_point_becomes_a_row(void **state)
+{
+    (void)state;
+    struct scenario s = null_scenario();
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, w.points.n);
+    assert_int_equal(w.points.n, 2 * 2 * 3 + 2 + 2);
+    for (int32_t i = 0; i < w.points.n; i++) {
+        const struct result *r = row_of(&w, w.points.point[i].key);
+        assert_string_not_equal(r->verdict, "failed");
+        assert_int_equal(r->n_samples, 7);
+        assert_int_equal(r->n_blocks, 3);
+        assert_true(r->samples_ns.n == 7 && r->samples_block.value[6] == 2);
+        assert_true(r->min_ns <= r->median_ns && r->median_low_ns <= r->median_ns && r->median_ns <= r->median_high_ns);
+        assert_true(isnan(r->roof_ns) && isnan(r->roof_fraction)); // the null backend has no roof of its own
+        assert_int_equal(strlen(r->test_time), 20);
+    }
+    const struct result *r = row_of(&w, "decode/b3/c33/auto/kv-int8/blk16");
+    assert_true(r->batch == 3 && r->context == 33 && r->n_depth == 32 && r->n_gen == 1 && r->n_prompt == 0);
+    assert_string_equal(r->type_k, "int8");
+    assert_string_equal(r->weights, "f32");
+    assert_true(runner_verdict(&w.runner, NULL));
+    close_sweep(&w);
+}
+
+// The null backend takes a known time for each step, so the sample of a point is its steps.
+static void test_samples_are_steps(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"samples\": 3, \"decode\": {\"context\": [8]},"
+                                    "\"generate\": {\"prompt\": 4, \"tokens\": 3}");
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, SLOW_NS);
+    must_run(&w);
+    double step = row_of(&w, "decode/b1/c8/auto/kv-auto/blk16")->min_ns;
+    double whole = row_of(&w, "generate/b1/p4/n3/auto/kv-auto/blk16")->min_ns;
+    assert_true(step >= SLOW_NS && whole >= 4.0 * SLOW_NS);
+    close_sweep(&w);
+}
+
+static int count_lines(const char *path, bool *whole)
+{
+    struct file f;
+    int n = 0;
+    *whole = true;
+    if (!file_open(&f, path, NULL))
+        return 0;
+    for (size_t i = 0; i < f.size; i++)
+        n += ((const char *)f.data)[i] == '\n';
+    *whole = f.size == 0 || ((const char *)f.data)[f.size - 1] == '\n';
+    file_close(&f);
+    return n;
+}
+
+static void check_lines(const char *path, int n)
+{
+    struct file f;
+    struct error e = {0};
+    assert_true(file_open(&f, path, &e));
+    const char *at = f.data;
+    for (int i = 0; i < n; i++) {
+        cJSON *json;
+        const char *newline = memchr(at, '\n', f.size);
+        if (!json_parse(at, (size_t)(newline - at), path, &json, &e))
+            fail_msg("%s", e.message);
+        assert_non_null(json_member(json, "median_ns"));
+        cJSON_Delete(json);
+        at = newline + 1;
+    }
+    file_close(&f);
+}
+
+// A child sweeps slowly and is killed once some points are finished: those must be there, and --resume does the rest.
+static void test_kill_and_resume(void **state)
+{
+    const char *folder = *state;
+    struct scenario s = null_scenario();
+    struct sweep w;
+    char rows[128], blocks[128];
+    bool whole;
+    int n = 0, status;
+    snprintf(rows, sizeof rows, "%s/t.jsonl", folder);
+    snprintf(blocks, sizeof blocks, "%s/t.blocks.jsonl", folder);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        open_sweep(&w, &s, folder, false, SLOW_NS);
+        must_run(&w);
+        _exit(0);
+    }
+    for (int i = 0; i < 3000 && n < 8; i++) { // a window is finished and the next one under way
+        usleep(10 * 1000);
+        n = count_lines(rows, &whole);
+    }
+    usleep(100 * 1000);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status)); // it had not ended by itself
+    n = count_lines(rows, &whole);
+    assert_in_range(n, 6, 15);
+    check_lines(rows, n);
+    int n_blocks = count_lines(blocks, &whole);
+    assert_true(n_blocks >= 3 * n); // every block of a finished point, and those of points that were not
+
+    open_sweep(&w, &s, folder, true, FAST);
+    assert_int_equal(w.store.n_rows, n);
+    assert_true(w.store.n_blocks >= 3 * n);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, w.points.n);
+    struct error e = {0};
+    assert_true(store_finish(&w.store, true, &e));
+    // Samples from before the kill are among those of the points it hit: they took SLOW_NS, the others next to nothing.
+    int mixed = 0;
+    for (int32_t i = n; i < w.store.n_rows; i++) {
+        const struct result *r = &w.store.row[i].result;
+        mixed += r->samples_ns.value[0] >= SLOW_NS && r->samples_ns.value[r->n_samples - 1] < SLOW_NS;
+    }
+    assert_int_equal(mixed > 0, n_blocks > 3 * n);
+    close_sweep(&w);
+    assert_int_equal(count_lines(rows, &whole), 16);
+    assert_false(file_exists(blocks));
+}
+
+static void test_interrupt(void **state)
+{
+    struct scenario s = null_scenario();
+    struct sweep w;
+    struct error e = {0};
+    volatile sig_atomic_t stop = 1;
+    open_sweep(&w, &s, *state, false, FAST);
+    w.runner.stop = &stop;
+    assert_false(runner_run(&w.runner, &e));
+    assert_int_equal(error_exit_code(e.kind), 130);
+    close_sweep(&w);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    struct error e = {0};
+    assert_true(write_file(path, text, &e));
+}
+
+// A hardware file whose hard peaks are absurdly low: everything beats it.
+static void test_over_bound(void **state)
+{
+    struct scenario s = scenario_of("\"backend\": \"cpu\", \"samples\": 3, \"decode\": {\"context\": [8]}");
+    struct sweep w;
+    struct error e = {0};
+    snprintf(s.hardware, sizeof s.hardware, "%s/slow.json", (const char *)*state);
+    write_text(s.hardware, "{\"name\": \"slow\", \"kind\": \"cpu\", \"hard\": {\"bandwidth_GBps\": 1e-6, \"peak_TFLOPS\":"
+                           "{\"f32\": 1e-6, \"bf16\": 1e-6}}}");
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    const struct result *r = row_of(&w, "decode/b1/c8/auto/kv-auto/blk16");
+    assert_string_equal(r->verdict, "over-bound");
+    assert_true(r->median_ns < r->bound_ns);
+    assert_string_equal(r->roof_source, "hard");
+    assert_false(runner_verdict(&w.runner, &e));
+    assert_int_equal(error_exit_code(e.kind), 4);
+    close_sweep(&w);
+}
+
+// What a row says of where its time went adds up, and operations add up to the traced time.
+static void test_differences(void **state)
+{
+    struct scenario s = scenario_of("\"backend\": \"cpu\", \"samples\": 3, \"decode\": {\"batch\": [2], \"context\": [20]},"
+                                    "\"generate\": {\"prompt\": 5, \"tokens\": 2, \"cache\": [true, false]}");
+    struct sweep w;
+    snprintf(s.hardware, sizeof s.hardware, "%s/fast.json", (const char *)*state);
+    write_text(s.hardware, "{\"name\": \"fast\", \"kind\": \"cpu\","
+                           "\"hard\": {\"bandwidth_GBps\": 1e6, \"peak_TFLOPS\": {\"f32\": 1e6, \"bf16\": 1e6}},"
+                           "\"attainable\": {\"bandwidth_GBps\": 9e5, \"peak_TFLOPS\": {\"f32\": 8e5, \"bf16\": 8e5}}}");
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, 3);
+    for (int32_t i = 0; i < w.store.n_rows; i++) {
+        const struct result *r = &w.store.row[i].result;
+        double sum = r->serialization_ns + r->ceiling_ns + r->executed_ns + r->shortfall_ns + r->gaps_ns + r->observer_ns;
+        assert_true(strcmp(r->verdict, "failed") && strcmp(r->verdict, "over-bound"));
+        assert_true(fabs(sum - (r->median_ns - r->bound_ns)) <= 1); // the median of an even count may end in .5
+        assert_true(r->bound_ns <= r->floor_ns && r->roof_ns <= r->spans_ns);
+        assert_true(fabs(r->roof_fraction * r->median_ns / r->roof_ns - 1) < 0.5);
+        double ops = 0;
+        for (int32_t k = 0; k < w.store.row[i].n_ops; k++)
+            ops += w.store.row[i].op[k].op_ns;
+        assert_true(w.store.row[i].n_ops > 5 && ops <= r->traced_ns && ops >= 0.999 * r->busy_ns);
+    }
+    close_sweep(&w);
+}
+
+static void test_points_that_cannot_fit(void **state)
+{
+    (void)state;
+    struct scenario s =
+        scenario_of("\"backend\": \"cpu\", \"samples\": 3,"
+                    "\"decode\": {\"batch\": [65536], \"context\": [16777216]}, \"prefill\": {\"tokens\": 8}");
+    struct sweep w;
+    struct error e = {0};
+    snprintf(s.hardware, sizeof s.hardware, "h100-sxm");
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, 2);
+    assert_string_not_equal(row_of(&w, "prefill/b1/p8/auto/kv-auto/blk16")->verdict, "failed");
+    const struct result *r = row_of(&w, "decode/b65536/c16777216/auto/kv-auto/blk16");
+    assert_string_equal(r->verdict, "failed");
+    assert_non_null(strstr(r->reason, "available"));
+    assert_true(isnan(r->median_ns) && r->n_samples == RESULT_UNKNOWN);
+    assert_false(runner_verdict(&w.runner, &e));
+    assert_int_equal(error_exit_code(e.kind), 1);
+    assert_non_null(strstr(e.message, "of 2 points failed"));
+    close_sweep(&w);
+}
+
+static void test_timeout(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"timeout_s\": 0.01, \"decode\": {\"context\": [8]}");
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, 5 * SLOW_NS);
+    must_run(&w);
+    const struct result *r = row_of(&w, "decode/b1/c8/auto/kv-auto/blk16");
+    assert_string_equal(r->verdict, "failed");
+    assert_non_null(strstr(r->reason, "--timeout"));
+    close_sweep(&w);
+}
+
+// Long points get fewer samples, but each block gets one.
+static void test_time_budget(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"seconds\": 0.001, \"decode\": {\"context\": [8]}");
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, SLOW_NS);
+    must_run(&w);
+    const struct result *r = row_of(&w, "decode/b1/c8/auto/kv-auto/blk16");
+    assert_true(r->n_samples == 3 && r->n_blocks == 3);
+    assert_string_not_equal(r->verdict, "undersampled");
+    close_sweep(&w);
+}
+
+static void test_unknown_backend_ends_the_run(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"cuda\"");
+    struct sweep w;
+    struct error e = {0};
+    if (file_exists("/dev/nvidia0"))
+        skip();
+    open_sweep(&w, &s, NULL, false, FAST);
+    assert_false(runner_run(&w.runner, &e));
+    assert_int_equal(error_exit_code(e.kind), 3);
+    close_sweep(&w);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_point_becomes_a_row),
+        cmocka_unit_test(test_samples_are_steps),
+        WITH_FOLDER(test_kill_and_resume),
+        WITH_FOLDER(test_interrupt),
+        WITH_FOLDER(test_over_bound),
+        WITH_FOLDER(test_differences),
+        cmocka_unit_test(test_points_that_cannot_fit),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_time_budget),
+        cmocka_unit_test(test_unknown_backend_ends_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
