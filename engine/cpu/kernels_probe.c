@@ -1,78 +1,66 @@
 // What the machine can do at most: arithmetic that never leaves the registers, and reads that do nothing else.
-// An empty asm that claims to change a register keeps the compiler from folding or hoisting; it costs no instruction.
 #include "engine/cpu/isa.h"
 #include "engine/cpu/simd.h"
 
-enum { CHAINS = VL == 16 ? 24 : 12 }; // independent sums: more than latency x units, fewer than registers
-
-#define OPAQUE(x) __asm__ volatile("" : "+v"(x))
-
-double SYM(flops_f32)(int64_t n)
-{
-    vf sum[CHAINS], a = vf_set(0.999f), b = vf_set(1e-3f);
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = vf_set((float)i);
-    OPAQUE(a);
-    OPAQUE(b);
-    for (int64_t k = 0; k < n; k++)
-#pragma GCC unroll 24
-        for (int i = 0; i < CHAINS; i++)
-            sum[i] = vf_fma(sum[i], a, b);
-    for (int i = 0; i < CHAINS; i++)
-        OPAQUE(sum[i]);
-    return (double)n * CHAINS * VL * 2;
-}
+// The arithmetic loops are written out, for a compiler may fold them, hoist them or keep sums in memory. `body` is repeated
+// for each independent sum \\r (more of them than latency x units); %1 and %2 are its operands. n rounds.
+#define CHAINS(n, registers, move, body, x, y)                                                                              \
+    __asm__ volatile(".irp r," registers "\n\t" move "\n\t.endr\n"                                                          \
+                     "1:\n\t.irp r," registers "\n\t" body "\n\t.endr\n\t"                                                  \
+                     "dec %0\n\tjnz 1b"                                                                                     \
+                     : "+r"(n)                                                                                              \
+                     : "x"(x), "x"(y)                                                                                       \
+                     : "cc", CLOBBERS)
 
 #ifdef __AVX512F__
 
-// vdpbf16ps: two multiply-adds per lane.
-__attribute__((target("avx512bf16"))) static void dot_bf16(int64_t n)
+#define REGISTERS "4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27"
+#define CLOBBERS                                                                                                            \
+    "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", \
+        "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
+#define MOVE "vmovaps %1, %%zmm\\r"
+enum { SUMS = 24 };
+
+double SYM(flops_f32)(int64_t n)
 {
-    vf sum[CHAINS];
-    vi x = vi_set(0x3f803f80); // pairs of 1
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = vf_zero();
-    OPAQUE(x);
-    for (int64_t k = 0; k < n; k++)
-#pragma GCC unroll 24
-        for (int i = 0; i < CHAINS; i++)
-            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)x, (__m512bh)x);
-    for (int i = 0; i < CHAINS; i++)
-        OPAQUE(sum[i]);
+    double flops = (double)n * SUMS * VL * 2;
+    CHAINS(n, REGISTERS, MOVE, "vfmadd213ps %2, %1, %%zmm\\r", vf_set(0.999f), vf_set(1e-3f));
+    return flops;
 }
 
+// vdpbf16ps: two multiply-adds per lane; pairs of 1.
 double SYM(flops_bf16)(int64_t n)
 {
+    double flops = (double)n * SUMS * VL * 4;
     if (!__builtin_cpu_supports("avx512bf16"))
         return 0;
-    dot_bf16(n);
-    return (double)n * CHAINS * VL * 4;
+    CHAINS(n, REGISTERS, MOVE, "vdpbf16ps %2, %1, %%zmm\\r", vi_set(0x3f803f80), vi_set(0x3f803f80));
+    return flops;
 }
 
 // vpdpbusd: four multiply-adds per lane.
-__attribute__((target("avx512vnni"))) static void dot_int8(int64_t n)
-{
-    vi sum[CHAINS], x = vi_set(0x01010101);
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = vi_set(i);
-    OPAQUE(x);
-    for (int64_t k = 0; k < n; k++)
-#pragma GCC unroll 24
-        for (int i = 0; i < CHAINS; i++)
-            sum[i] = _mm512_dpbusd_epi32(sum[i], x, x);
-    for (int i = 0; i < CHAINS; i++)
-        OPAQUE(sum[i]);
-}
-
 double SYM(flops_int8)(int64_t n)
 {
+    double flops = (double)n * SUMS * VL * 8;
     if (!__builtin_cpu_supports("avx512vnni"))
         return 0;
-    dot_int8(n);
-    return (double)n * CHAINS * VL * 8;
+    CHAINS(n, REGISTERS, MOVE, "vpdpbusd %2, %1, %%zmm\\r", vi_set(0x01010101), vi_set(0x01010101));
+    return flops;
 }
 
 #else
+
+#define REGISTERS "4,5,6,7,8,9,10,11,12,13,14,15"
+#define CLOBBERS "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define MOVE "vmovaps %1, %%ymm\\r"
+enum { SUMS = 12 };
+
+double SYM(flops_f32)(int64_t n)
+{
+    double flops = (double)n * SUMS * VL * 2;
+    CHAINS(n, REGISTERS, MOVE, "vfmadd213ps %2, %1, %%ymm\\r", vf_set(0.999f), vf_set(1e-3f));
+    return flops;
+}
 
 double SYM(flops_bf16)(int64_t n)
 {
@@ -80,22 +68,14 @@ double SYM(flops_bf16)(int64_t n)
     return 0;
 }
 
-// vpmaddubsw, vpmaddwd by 1, vpaddd: four multiply-adds per lane.
+// Bytes by bytes to pairs in 16 bits, those by 1 to 32 bits, the sum: four multiply-adds per lane.
 double SYM(flops_int8)(int64_t n)
 {
-    vi sum[CHAINS], x = vi_set(0x01010101), one = _mm256_set1_epi16(1);
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = vi_set(i);
-    for (int64_t k = 0; k < n; k++)
-#pragma GCC unroll 24
-        for (int i = 0; i < CHAINS; i++) {
-            OPAQUE(x); // else the product is the same each time and computed once
-            vi product = _mm256_madd_epi16(_mm256_maddubs_epi16(x, x), one);
-            sum[i] = vi_add(sum[i], product);
-        }
-    for (int i = 0; i < CHAINS; i++)
-        OPAQUE(sum[i]);
-    return (double)n * CHAINS * VL * 8;
+    double flops = (double)n * SUMS * VL * 8;
+    CHAINS(n, REGISTERS, MOVE,
+           "vpmaddubsw %1, %1, %%ymm3\n\tvpmaddwd %2, %%ymm3, %%ymm3\n\tvpaddd %%ymm3, %%ymm\\r, %%ymm\\r",
+           vi_set(0x01010101), vi_set(0x00010001));
+    return flops;
 }
 
 #endif
@@ -117,7 +97,7 @@ SPECIALIZE void stream(const uint8_t *p, uint64_t bytes, int32_t n_streams)
                 any[i] = vi_bits(vi_or(vf_bits(any[i]), vf_bits(vf_load((const float *)(const void *)(line + k)))));
         }
     for (int i = 0; i < LINES; i++)
-        OPAQUE(any[i]);
+        __asm__ volatile("" : : "x"(any[i])); // somebody might look at it
 }
 
 void SYM(stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams)
