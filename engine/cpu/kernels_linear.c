@@ -5,26 +5,26 @@
 
 enum { TILE_OUT = 4, TILE_ROWS = VL == 16 ? 4 : 3 }; // sums, x and w fit 32 or 16 registers
 
-// Values n & ~(VL-1) .. n-1 of a row of plain values, padded with zeros to a whole vector.
+// The last n % VL values of a row of plain values, padded with zeros to a whole vector.
 SPECIALIZE vf load_tail(load_weights load, const uint8_t *row, int32_t size, int32_t n)
 {
     uint8_t tail[VL * 4] = {0};
     int32_t done = n / VL * VL;
     memcpy(tail, row + (size_t)done * (size_t)size, (size_t)(n - done) * (size_t)size);
-    return load(tail, 0);
+    return load(tail, 0, 0);
 }
 
-// sum[o][r] += w[o][k..] * x[r][k..], one vector of them.
-SPECIALIZE void multiply(load_weights load, const uint8_t *w, size_t row_bytes, const float *const *x, int32_t k,
+// sum[o][r] += w[o] * x[r] for the vectors at k + j.
+SPECIALIZE void multiply(load_weights load, const uint8_t *w, size_t row_bytes, const float *const *x, int32_t k, int32_t j,
                          int32_t n_out, int32_t n_rows, vf sum[TILE_OUT][TILE_ROWS])
 {
     vf row[TILE_ROWS];
 #pragma GCC unroll 4
     for (int32_t r = 0; r < n_rows; r++)
-        row[r] = vf_load(x[r] + k);
+        row[r] = vf_load(x[r] + k + j);
 #pragma GCC unroll 4
     for (int32_t o = 0; o < n_out; o++) {
-        vf weights = load(w + (size_t)o * row_bytes, k);
+        vf weights = load(w + (size_t)o * row_bytes, (uint32_t)k, (uint32_t)j);
 #pragma GCC unroll 4
         for (int32_t r = 0; r < n_rows; r++)
             sum[o][r] = vf_fma(weights, row[r], sum[o][r]);
@@ -35,8 +35,10 @@ SPECIALIZE void multiply_tail(load_weights load, const uint8_t *w, size_t row_by
                               int32_t n, int32_t n_out, int32_t n_rows, vf sum[TILE_OUT][TILE_ROWS])
 {
     int32_t done = n / VL * VL;
+#pragma GCC unroll 4
     for (int32_t o = 0; o < n_out; o++) {
         vf weights = load_tail(load, w + (size_t)o * row_bytes, size, n);
+#pragma GCC unroll 4
         for (int32_t r = 0; r < n_rows; r++)
             sum[o][r] = vf_fma(weights, vf_load_n(x[r] + done, n - done), sum[o][r]);
     }
@@ -50,7 +52,7 @@ SPECIALIZE void prefetch_rows(const uint8_t *w, size_t row_bytes, size_t at, int
         _mm_prefetch((const char *)w + (size_t)o * row_bytes + at, _MM_HINT_T0);
 }
 
-// n_out outputs from `first` of n_rows rows from `row`; both constants.
+// n_out outputs from `first` of n_rows rows from `row`; both counts constants.
 SPECIALIZE void tile(load_weights load, int32_t size, const struct linear_rows *a, size_t row_bytes, int32_t first,
                      int32_t row, int32_t n_out, int32_t n_rows)
 {
@@ -63,19 +65,20 @@ SPECIALIZE void tile(load_weights load, int32_t size, const struct linear_rows *
 #pragma GCC unroll 4
         for (int32_t r = 0; r < n_rows; r++)
             sum[o][r] = vf_zero();
-    size_t ahead = (size_t)n_out * row_bytes, stride = 2 * VL * row_bytes / (size_t)n;
-    for (; k + 2 * VL <= n; k += 2 * VL, ahead += stride) {
+    size_t ahead = (size_t)n_out * row_bytes, stride = GROUP * row_bytes / (size_t)n;
+    for (; k + GROUP <= n; k += GROUP, ahead += stride) {
         prefetch_rows(w, row_bytes, ahead, n_out);
-        multiply(load, w, row_bytes, x, k, n_out, n_rows, sum);
-        multiply(load, w, row_bytes, x, k + VL, n_out, n_rows, sum);
+#pragma GCC unroll 4
+        for (int32_t j = 0; j < GROUP; j += VL)
+            multiply(load, w, row_bytes, x, k, j, n_out, n_rows, sum);
     }
-    if (k + VL <= n) {
-        multiply(load, w, row_bytes, x, k, n_out, n_rows, sum);
-        k += VL;
-    }
+    for (; size && k + VL <= n; k += VL)
+        multiply(load, w, row_bytes, x, k, 0, n_out, n_rows, sum);
     if (size && k < n)
         multiply_tail(load, w, row_bytes, size, x, n, n_out, n_rows, sum);
+#pragma GCC unroll 4
     for (int32_t o = 0; o < n_out; o++)
+#pragma GCC unroll 4
         for (int32_t r = 0; r < n_rows; r++)
             a->y[row + r][first + o] = vf_sum(sum[o][r]) + (a->bias ? a->bias[first + o] : 0);
 }
@@ -108,8 +111,12 @@ SPECIALIZE void linear(load_weights load, enum dtype type, int32_t size, const s
 SPECIALIZE void to_f32(load_weights load, int32_t size, const void *row, float *out, int32_t n)
 {
     int32_t k = 0;
-    for (; k + VL <= n; k += VL)
-        vf_store(out + k, load(row, k));
+    for (; k + GROUP <= n; k += GROUP)
+#pragma GCC unroll 4
+        for (int32_t j = 0; j < GROUP; j += VL)
+            vf_store(out + k + j, load(row, (uint32_t)k, (uint32_t)j));
+    for (; size && k + VL <= n; k += VL)
+        vf_store(out + k, load(row, (uint32_t)k, 0));
     if (size && k < n)
         vf_store_n(out + k, load_tail(load, row, size, n), n - k);
 }
