@@ -13,7 +13,8 @@ step '1 of 3: what this machine can do at most'
 ./kvbench ceilings
 step "2 of 3: ./kvbench sweep $config"
 status=0
-./kvbench sweep "$config" >"$work/sweep.out" || status=$?
+mkdir -p results
+./kvbench sweep "$config" >"results/$name.txt" || status=$?
 step '3 of 3: pictures'
 tools/plots.sh >"$work/plots.out" || { cat "$work/plots.out" >&2; exit 1; }
 
@@ -24,10 +25,11 @@ awk -f plots/tidy.awk -v model="$model" -v dir="$work" "$csv" "results/$name.roo
 awk -f tools/summary.awk "$work/facts.gp" "$work/points.tsv"
 cat <<END
 
-  numbers   results/$name.csv (per point), results/$name.ops.csv (per operation), results/$name.meta.json (how)
+  table     results/$name.txt
+  numbers   results/$name.csv (per point), $name.ops.csv (per operation), $name.meta.json (machine, versions, scenario)
   pictures  $(cd results/plots && echo "$name"-*.svg | sed "s/$name-//g; s/\.svg//g; s/ /, /g")
-            as results/plots/$name-*.svg and .png
+            in results/plots, each as $name-PICTURE.svg and .png
   next      ./kvbench --help        ./kvcalc --model llama-3-8b --gpu h100-sxm --context 4096
 END
-[ "$status" -eq 0 ] || echo "  the sweep ended with exit status $status: $(tail -n 1 "$work/sweep.out")"
+[ "$status" -eq 0 ] || echo "  the sweep ended with exit status $status: $(tail -n 1 "results/$name.txt")"
 exit "$status"
