@@ -33,7 +33,7 @@ is 'moves the first one away' "$(cksum <"$(find "$WORK/r/old" -name '*.csv' ! -n
 
 # Killed in the middle, a sweep loses at most the point it is at.
 cp "$WORK/tiny.json" "$WORK/killed.json"
-sed -i 's/"tiny"/"killed"/; s/"samples": 3, "seconds": 0.2/"samples": 30, "seconds": 3/' "$WORK/killed.json"
+sed -i 's/"tiny"/"killed"/; s/"samples": 3, "seconds": 0.2/"samples": 30, "seconds": 1/' "$WORK/killed.json"
 "$KVBENCH" sweep "$WORK/killed.json" --out "$WORK/k" >/dev/null 2>&1 &
 sweep=$!
 for _ in $(seq 600); do
