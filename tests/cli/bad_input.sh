@@ -101,5 +101,6 @@ cat >"$WORK/slow.json" <<'END'
 END
 run 4 'a point faster than its bound' \
     "$KVBENCH" run --model tests/golden/qwen3 --hardware "$WORK/slow.json" --context 8 --out "$WORK/results"
-err 'beat their bound'
+out over-bound
+err bound
 finish

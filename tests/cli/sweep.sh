@@ -19,6 +19,9 @@ is 'its files' "$(cd "$WORK/r" && echo tiny.*)" 'tiny.csv tiny.jsonl tiny.meta.j
 
 run 0 'its pictures' tools/plots.sh "$WORK/r"
 is 'all seven, twice' "$(find "$WORK/r/plots" -name 'tiny-*' -size +2k | wc -l)" 14
+mkdir "$WORK/one" "$WORK/k"
+cp "$WORK/r/ceilings.json" "$WORK/one"
+cp "$WORK/r/ceilings.json" "$WORK/k"
 run 0 'a sweep of one point' "$KVBENCH" sweep "$WORK/tiny.json" --filter 'decode/b1/c8/.*int8' --out "$WORK/one"
 run 0 'pictures it cannot carry are named' tools/plots.sh "$WORK/one"
 out 'skipped tiny-decode_batch: fewer than two batch sizes'
