@@ -42,7 +42,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(min_ns, real, "ns", "fastest sample")                                                                                 \
     X(avg_ns, real, "ns", "mean of the samples")                                                                            \
     X(stddev_ns, real, "ns", "sample standard deviation")                                                                   \
-    X(tokens_per_s, real, "tokens/s", "tokens of all sequences (n_prompt + n_gen each) per second of median_ns")            \
+    X(tokens_per_s, real, "tokens/s",                                                                                       \
+      "tokens of all sequences (n_prompt + n_gen each) per second of median_ns; predict: of roof_ns")                       \
     X(bound_ns, real, "ns", "physics: compulsory totals at hard peaks (T0); empty where hard peaks are unknown")            \
     X(roof_ns, real, "ns", "per operation max(FLOPs/peak, bytes/bandwidth) at attainable ceilings, summed (T2)")            \
     X(roof_low_ns, real, "ns", "roof at the 90th percentile of the ceiling probes")                                         \

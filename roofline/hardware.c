@@ -101,7 +101,7 @@ static bool knows_something(const struct hardware *hw)
     return bandwidth && peak;
 }
 
-static bool read_hardware(const cJSON *json, const char *where, struct hardware *hw, struct error *e)
+bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, struct error *e)
 {
     static const char *const KEYS[] = {
         "name",       "title",
@@ -113,6 +113,7 @@ static bool read_hardware(const cJSON *json, const char *where, struct hardware 
         "hard",       "datasheet",
         "attainable", "note",
     };
+    *hw = (struct hardware){0};
     if (!json_known_keys(json, where, KEYS, sizeof KEYS / sizeof *KEYS, e) ||
         !read_text(json, where, "name", hw->name, sizeof hw->name, e) ||
         !read_text(json, where, "title", hw->title, sizeof hw->title, e) ||
@@ -158,13 +159,10 @@ bool hardware_load(struct hardware *hw, const char *name, struct error *e)
 {
     char path[1024];
     cJSON *json;
-    *hw = (struct hardware){0};
     if (!find_file(name, path, e) || !json_load(path, &json, e))
         return false;
-    bool ok = read_hardware(json, path, hw, e);
+    bool ok = hardware_parse(hw, json, path, e);
     cJSON_Delete(json);
-    if (ok && !*hw->title)
-        memcpy(hw->title, hw->name, sizeof hw->name);
     return ok;
 }
 

@@ -46,6 +46,9 @@ struct hardware {
 // measured ceilings.
 bool hardware_load(struct hardware *hw, const char *name, struct error *e);
 
+// Reads parsed JSON; `where` names it in messages.
+bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, struct error *e);
+
 // What hardware_load reads, as JSON (the caller frees it with cJSON_Delete) and written to a file.
 cJSON *hardware_json(const struct hardware *hw);
 bool hardware_save(const struct hardware *hw, const char *path, struct error *e);

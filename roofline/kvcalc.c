@@ -162,7 +162,7 @@ static void print_time(const char *label, double ns, const char *remark)
     if (ns > 0)
         printf("  %-22s %9.3f ms  %s\n", label, ns / 1e6, remark);
     else
-        printf("  %-22s %12s  %s\n", label, "unknown", remark);
+        printf("  %-22s %12s  (no hard peaks are known)\n", label, "unknown");
 }
 
 static void print_fit(const struct capacity *c)

@@ -64,7 +64,7 @@ static const char *text_at(const struct table *t, int row, const char *column)
 
 static double number_at(const struct table *t, int row, const char *column)
 {
-    return atof(text_at(t, row, column));
+    return strtod(text_at(t, row, column), NULL);
 }
 
 static struct hardware load(const char *name)
