@@ -34,7 +34,7 @@ static bool is_set(const cJSON *config, const char *key)
 static struct shape read_shape(const char *name)
 {
     char path[1024];
-    cJSON *json;
+    cJSON *json = NULL;
     struct error e = {0};
     if (!catalogue_find("models", name, path, sizeof path, &e) || !json_load(path, &json, &e))
         fail_msg("%s", e.message);

@@ -31,7 +31,7 @@ static struct capacity ask(const char *model, enum dtype kv, int32_t tp, const c
 {
     struct plan plan;
     struct hardware hw;
-    struct capacity c;
+    struct capacity c = {0};
     struct error e = {0};
     make_plan(&plan, model, kv, tp);
     query.util = query.util > 0 ? query.util : 0.9;

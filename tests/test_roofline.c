@@ -49,7 +49,7 @@ static struct prediction predict(const struct plan *plan, const struct hardware 
                                  int32_t context)
 {
     struct batch batch;
-    struct prediction p;
+    struct prediction p = {0};
     struct error e = {0};
     if (!batch_make_uniform(&batch, n_seqs, n_new, context, context, &e) ||
         !roofline_price(plan, &batch, hw, NULL, 0, &p, &e))
