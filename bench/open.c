@@ -32,7 +32,7 @@ bool open_check_memory(const char *what, uint64_t bytes, struct error *e)
 {
     char need[24], have[24];
     uint64_t available = memory_available("");
-    return bytes <= available || error_set(e, ERROR_MEMORY, "%s: needs %s of memory, %s are available", what,
+    return bytes <= available || error_set(e, ERROR_MEMORY, "%s needs %s of memory, %s are available", what,
                                            format_bytes(bytes, need), format_bytes(available, have));
 }
 
@@ -88,7 +88,9 @@ static bool load_weights(struct opened *o, const struct open_request *request, s
         return true;
     if (!model_has_weights(&o->model))
         return error_set(e, ERROR_FILE, "'%s' holds no weights, expected safetensors or a GGUF file", request->model);
-    return open_check_memory(o->model.spec.name, plan_weight_bytes(o->plan), e) &&
+    char what[192];
+    snprintf(what, sizeof what, "'%s'", o->model.spec.name);
+    return open_check_memory(what, plan_weight_bytes(o->plan), e) &&
            model_weights(&o->model, o->plan, request->seed, request->device.threads, &o->weights, e);
 }
 

@@ -205,25 +205,23 @@ static bool generate(struct verify *v, struct session *session, bool use_cache, 
     return ok;
 }
 
-// Ids may differ only once the two best of a step were closer than twice the tolerance. The engine's count of tokens is part
+// Ids may differ first at a step whose two best are closer than twice the tolerance. The engine's count of tokens is part
 // of the check.
 static bool run_generate(struct verify *v, const struct check *c, double *diff, struct error *e)
 {
     int32_t cached[GENERATED], recomputed[GENERATED], n = GENERATED, same = 0;
     struct greedy with = {.n = 0}, without = {.n = 0};
     int64_t n_with, n_without;
-    bool tie = false;
     (void)c;
     if (!generate(v, &v->session[0], true, cached, &with, &n_with, e) ||
         !generate(v, &v->session[1], false, recomputed, &without, &n_without, e))
         return false;
     while (same < n && cached[same] == recomputed[same])
         same++;
-    for (int32_t i = 0; i <= same && i < n; i++)
-        tie = tie || with.gap[i] <= 2 * v->tolerance * v->largest;
+    bool tie = same < n && with.gap[same] <= 2 * v->tolerance * v->largest;
     bool counted = n_with == v->n_prompt + n - 1 && n_without == (int64_t)v->n_prompt * n + n * (n - 1) / 2;
     snprintf(v->detail, sizeof v->detail, "%d of %d ids%s; %lld against %lld tokens processed", same, n,
-             same < n && tie ? ", different after a near tie" : "", (long long)n_with, (long long)n_without);
+             tie ? ", then a near tie" : "", (long long)n_with, (long long)n_without);
     *diff = (same == n || tie) && counted ? 0 : INFINITY;
     return true;
 }

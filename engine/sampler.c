@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 struct candidate {
-    float logit;
+    float weight; // not normalized: exp((logit - best) / temperature)
     int32_t id;
 };
 
@@ -44,12 +44,12 @@ int32_t logits_argmax(const float *logits, int32_t n)
     return best;
 }
 
-// Largest logit first; equal ones by id, so that the order is total and a result reproducible.
-static int by_logit(const void *a, const void *b)
+// Largest weight first; equal ones by id, so that the order is total and a result reproducible.
+static int by_weight(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    if (x->logit != y->logit)
-        return x->logit < y->logit ? 1 : -1;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
@@ -66,25 +66,79 @@ static struct candidate *candidates(struct sampler *s, int32_t n)
     return scratch->candidate;
 }
 
-// Turns the n sorted logits into weights relative to the first; returns how many are kept and their sum.
-static int32_t keep_top_p(const struct sampler *s, struct candidate *c, int32_t n, double *kept_sum)
+static int32_t weigh(const struct sampler *s, const float *logits, int32_t n, struct candidate *c)
 {
-    double total = 0, sum = 0;
-    float best = c[0].logit;
-    for (int32_t i = 0; i < n; i++)
-        total += (double)(c[i].logit = expf((c[i].logit - best) / s->temperature));
+    float best = logits[logits_argmax(logits, n)];
     int32_t kept = 0;
-    while (kept < n && (kept == 0 || s->top_p >= 1 || sum < (double)s->top_p * total))
-        sum += (double)c[kept++].logit;
-    *kept_sum = sum;
+    for (int32_t i = 0; i < n; i++) {
+        float weight = expf((logits[i] - best) / s->temperature);
+        if (weight > 0) // not NaN, and not so small that it could never be drawn
+            c[kept++] = (struct candidate){.weight = weight, .id = i};
+    }
     return kept;
 }
 
-static int32_t draw(const struct candidate *c, int32_t n, double sum, float u)
+static double sum_of(const struct candidate *c, int32_t n)
 {
-    double at = (double)u * sum;
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += (double)c[i].weight;
+    return sum;
+}
+
+// Moves the k first in order before the others (Hoare's selection), so that only they need sorting.
+static void select_first(struct candidate *c, int32_t n, int32_t k)
+{
+    for (int32_t low = 0, high = n - 1; low < high;) {
+        struct candidate pivot = c[low + (high - low) / 2];
+        int32_t i = low, j = high;
+        while (i <= j) {
+            while (by_weight(&c[i], &pivot) < 0)
+                i++;
+            while (by_weight(&c[j], &pivot) > 0)
+                j--;
+            if (i <= j) {
+                struct candidate swapped = c[i];
+                c[i++] = c[j], c[j--] = swapped;
+            }
+        }
+        if (k <= j)
+            high = j;
+        else if (k >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+// Drops what cannot be among the fewest that reach top_p: were a weight below (1 - p) / (n - 1) of the sum needed, all
+// that are no larger, n - 1 at most, would not reach 1 - p together.
+static int32_t drop_small(const struct sampler *s, struct candidate *c, int32_t n, double sum)
+{
+    double least = n > 1 ? (1 - (double)s->top_p) / (n - 1) * sum : 0;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < n; i++)
+        if ((double)c[i].weight >= least)
+            c[kept++] = c[i];
+    return kept;
+}
+
+static int32_t keep_top_p(const struct sampler *s, struct candidate *c, int32_t n)
+{
+    double sum = sum_of(c, n), reached = 0;
+    int32_t kept = 0;
+    n = drop_small(s, c, n, sum);
+    qsort(c, (size_t)n, sizeof *c, by_weight);
+    while (kept < n && (kept == 0 || reached < (double)s->top_p * sum))
+        reached += (double)c[kept++].weight;
+    return kept;
+}
+
+static int32_t draw(const struct candidate *c, int32_t n, float u)
+{
+    double at = (double)u * sum_of(c, n);
     for (int32_t i = 0; i < n - 1; i++) {
-        at -= (double)c[i].logit;
+        at -= (double)c[i].weight;
         if (at < 0)
             return c[i].id;
     }
@@ -99,18 +153,17 @@ static int32_t next_sampled(void *self, float *logits, int32_t vocab_size, int32
     struct candidate *c = candidates(s, vocab_size);
     if (!c)
         return -1;
-    int32_t n = 0;
-    for (int32_t i = 0; i < vocab_size; i++)
-        if (!isnan(logits[i]))
-            c[n++] = (struct candidate){.logit = logits[i], .id = i};
-    if (!n)
-        return 0;
-    qsort(c, (size_t)n, sizeof *c, by_logit);
-    if (s->top_k && s->top_k < n)
+    int32_t n = weigh(s, logits, vocab_size, c);
+    if (s->top_k && s->top_k < n) {
+        select_first(c, n, s->top_k);
         n = s->top_k;
-    double sum;
-    int32_t kept = keep_top_p(s, c, n, &sum);
-    return draw(c, kept, sum, rng_uniform(rng_at(s->seed, (uint64_t)n_tokens)));
+        qsort(c, (size_t)n, sizeof *c, by_weight);
+    }
+    if (n && s->top_p < 1)
+        n = keep_top_p(s, c, n);
+    if (!n) // an infinite logit, or none that is a number
+        return logits_argmax(logits, vocab_size);
+    return draw(c, n, rng_uniform(rng_at(s->seed, (uint64_t)n_tokens)));
 }
 
 struct token_source sampler_source(struct sampler *s)

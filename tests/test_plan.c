@@ -1,5 +1,5 @@
 // What is true of every plan, and numbers worked by hand.
-#include "engine/null/null.h"
+#include "engine/backend.h"
 #include "tests/tiny.h"
 
 #include <setjmp.h>
@@ -314,6 +314,33 @@ static void test_slots_die_at_their_last_use(void **state)
     plan_free(&plan);
 }
 
+// What a plan of one rank needs, the backends that compute have; all else somebody must at least witness.
+static void test_every_operation_has_a_backend(void **state)
+{
+    (void)state;
+    int n;
+    const char *const *name = backend_names(&n);
+    struct backend_options options = {.threads = 1};
+    struct plan one, two;
+    make(&one, &QWEN25_7B, DTYPE_BF16, 1);
+    make(&two, &QWEN3_06B, DTYPE_BF16, 2);
+    bool seen[OP_KIND_COUNT] = {false};
+    for (int i = 0; i < n; i++) {
+        struct backend b;
+        assert_true(backend_open(&b, name[i], &options, NULL));
+        for (int32_t k = 0; k < one.n_ops; k++)
+            assert_true(b.supports(b.self, &one.op[k], NULL));
+        for (int32_t k = 0; k < two.n_ops; k++)
+            if (b.supports(b.self, &two.op[k], NULL))
+                seen[two.op[k].kind] = true;
+        backend_close(&b);
+    }
+    for (int k = 0; k < OP_KIND_COUNT; k++)
+        assert_true(seen[k]);
+    plan_free(&one);
+    plan_free(&two);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -340,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_layers_group_by_window),
         cmocka_unit_test(test_only_wanted_rows_after_the_last_attention),
         cmocka_unit_test(test_slots_die_at_their_last_use),
+        cmocka_unit_test(test_every_operation_has_a_backend),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

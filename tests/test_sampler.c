@@ -1,10 +1,12 @@
 // Sampling against distributions worked by hand.
+#include "engine/base/rng.h"
 #include "engine/token_source.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -86,6 +88,55 @@ static void test_top_p_acts_on_what_top_k_left(void **state)
     check(1, 2, 0.63f, (const double[]){0, 0.4 / 0.65, 0, 0.25 / 0.65, 0}, 10.83);
 }
 
+struct entry {
+    float weight;
+    int32_t id;
+};
+static int by_weight_then_id(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->id - y->id;
+}
+
+// The definition, by sorting everything.
+static int32_t draw_plainly(const float *logits, int32_t n, int32_t k, float p, float u)
+{
+    static struct entry e[1000];
+    double sum = 0, nucleus = 0;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < n; i++)
+        e[i] = (struct entry){expf(logits[i] - 4), i}; // 4 is the largest logit
+    qsort(e, (size_t)n, sizeof *e, by_weight_then_id);
+    for (int32_t i = 0; i < k; i++)
+        sum += (double)e[i].weight;
+    while (kept < k && (kept == 0 || nucleus < (double)p * sum))
+        nucleus += (double)e[kept++].weight;
+    double at = (double)u * nucleus;
+    for (int32_t i = 0; i < kept; i++)
+        if ((at -= (double)e[i].weight) < 0)
+            return e[i].id;
+    return e[kept - 1].id;
+}
+
+// Selecting and dropping early, for speed, changes nothing. Logits in steps of 1/8: many are equal.
+static void test_shortcuts_change_nothing(void **state)
+{
+    (void)state;
+    static const int32_t k[] = {1, 2, 37, 500, 999};
+    static const float p[] = {0.05f, 0.5f, 0.9f, 0.999f};
+    static float logits[1000];
+    for (int32_t i = 0; i < 400; i++) {
+        struct sampler s;
+        for (int32_t v = 0; v < 1000; v++)
+            logits[v] = v == 123 ? 4 : (float)(rng_at((uint64_t)i, (uint64_t)v) % 64) / 8 - 4;
+        assert_true(sampler_init(&s, 1, k[i % 5], p[i / 5 % 4], 8, NULL));
+        struct token_source source = sampler_source(&s);
+        float u = rng_uniform(rng_at(8, (uint64_t)i));
+        assert_int_equal(source.next(source.self, logits, 1000, i), draw_plainly(logits, 1000, k[i % 5], p[i / 5 % 4], u));
+        sampler_free(&s);
+    }
+}
+
 static void test_same_seed_same_tokens(void **state)
 {
     (void)state;
@@ -111,7 +162,7 @@ static void test_greedy(void **state)
     (void)state;
     struct sampler s;
     struct token_source source;
-    float tie[] = {1, 7, 7, -INFINITY}, broken[] = {NAN, -2, NAN, -1}, none[] = {NAN, NAN};
+    float infinite[] = {1, INFINITY, 2}, tie[] = {1, 7, 7, -INFINITY}, broken[] = {NAN, -2, NAN, -1}, none[] = {NAN, NAN};
     assert_true(sampler_init(&s, 0, 0, 1, 0, NULL));
     source = sampler_source(&s);
     assert_true(source.needs_logits);
@@ -126,6 +177,7 @@ static void test_greedy(void **state)
         assert_true(id == 1 || id == 3);
     }
     assert_int_equal(source.next(source.self, none, 2, 0), 0);
+    assert_int_equal(source.next(source.self, infinite, 3, 0), 1);
     sampler_free(&s);
 }
 
@@ -169,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_top_k_keeps_the_largest),
         cmocka_unit_test(test_top_p_keeps_the_smallest_set_that_reaches_it),
         cmocka_unit_test(test_top_p_acts_on_what_top_k_left),
+        cmocka_unit_test(test_shortcuts_change_nothing),
         cmocka_unit_test(test_same_seed_same_tokens),
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_ranges),
