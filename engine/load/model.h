@@ -34,7 +34,7 @@ struct weights {
 };
 
 // The plan's tensors: pointers into the mapped file where it serves as it is, owned copies where not (Llama's q and k row
-// permutation in GGUF undone, other types converted). Shapes must agree with the plan, and NaN or infinite vectors are
+// permutation in GGUF undone, other types converted). Shapes must agree with the plan; NaN and infinity anywhere are
 // refused. For MODEL_RANDOM: seeded, uniform in +-sqrt(3 / cols) for matrices (so rows have unit gain), 1 for norms, 0 for
 // biases; filled in the plan's types with `threads` threads (0: all).
 bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
