@@ -131,16 +131,22 @@ static struct measure_limits limits_of(const struct runner *r)
         .samples = s->samples, .warmup = s->warmup, .seconds = s->seconds, .timeout_s = s->timeout_s, .stop = r->stop};
 }
 
-static bool one_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
+static bool take_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
 {
     struct measure_limits limits = limits_of(r);
     int32_t from = s->n_samples;
-    progress_done(r->progress, block ? expected_point_ns(r->scenario, s->price.roof_ns) / N_BLOCKS : 0);
-    if (*s->failure || s->n_blocks > block)
-        return true;
     progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, block, N_BLOCKS,
                    stats_median(s->sample_ns, s->n_samples), false);
     return bench_block(b, s, &limits, e) && (*s->failure || keep_block(r, s, from, e));
+}
+
+// Unless it was restored, or the point has failed.
+static bool one_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
+{
+    bool due = !*s->failure && s->n_blocks <= block;
+    bool ok = !due || take_block(r, b, s, block, e);
+    progress_done(r->progress, expected_point_ns(r->scenario, s->price.roof_ns) / N_BLOCKS);
+    return ok;
 }
 
 static bool run_blocks(struct runner *r, const struct unit *u, struct bench *b, struct subject *s, int32_t n,
@@ -155,7 +161,6 @@ static bool run_blocks(struct runner *r, const struct unit *u, struct bench *b, 
                 continue;
             if (!*s[i].failure && r->has_hardware && !bench_trace(b, &s[i], &limits, &r->hardware, e))
                 return false;
-            progress_done(r->progress, expected_point_ns(r->scenario, s[i].price.roof_ns) / N_BLOCKS);
             if (!finish_point(r, u, &s[i], e))
                 return false;
         }
