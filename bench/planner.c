@@ -77,18 +77,6 @@ const struct plan *planner_plan(struct planner *p, const struct point *point, st
     return p->has_plan ? &p->plan : NULL;
 }
 
-enum dtype plan_main_type(const struct plan *plan)
-{
-    uint64_t bytes[DTYPE_COUNT] = {0};
-    enum dtype best = DTYPE_F32;
-    for (int32_t i = 0; i < plan->n_tensors; i++)
-        bytes[plan->tensor[i].dtype] += tensor_bytes(&plan->tensor[i]);
-    for (int i = 0; i < DTYPE_COUNT; i++)
-        if (bytes[i] > bytes[best])
-            best = (enum dtype)i;
-    return best;
-}
-
 // Adds one step; *limit collects the roof of each kind of limit.
 static void add_prediction(struct prediction *sum, const struct prediction *step, double limit[3])
 {

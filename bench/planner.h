@@ -32,9 +32,6 @@ bool planner_options(struct planner *p, const struct point *point, struct plan_o
 // The plan of a point. Valid until the next call; plan_make for one of your own.
 const struct plan *planner_plan(struct planner *p, const struct point *point, struct error *e);
 
-// The type that holds most bytes of the weights.
-enum dtype plan_main_type(const struct plan *plan);
-
 // The roofline of one sample of a point: the sum over its steps. hw as roofline_price takes it.
 bool point_price(const struct plan *plan, const struct point *point, const struct hardware *hw, struct prediction *out,
                  struct error *e);

@@ -42,7 +42,7 @@ void row_describe(struct result *r, const struct row_context *c, const struct po
     r->threads = c->threads ? c->threads : p->threads ? p->threads : RESULT_UNKNOWN;
     if (!plan)
         return;
-    put(r->weights, dtype_name(plan_main_type(plan)));
+    put(r->weights, dtype_name(plan_weight_type(plan)));
     put(r->type_k, dtype_name(plan->kv_k));
     put(r->type_v, dtype_name(plan->kv_v));
     for (int32_t i = 0; i < plan->n_ops; i++)

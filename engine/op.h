@@ -151,6 +151,9 @@ uint64_t plan_kv_bytes_per_token(const struct plan *plan);
 // Bytes of all tensors of this rank.
 uint64_t plan_weight_bytes(const struct plan *plan);
 
+// The type that holds most of them.
+enum dtype plan_weight_type(const struct plan *plan);
+
 // last[s] = index of the last operation that reads slot s (or writes it, if none reads): when its buffer is free again.
 void plan_slot_last_use(const struct plan *plan, int32_t *last); // [n_slots]
 

@@ -95,6 +95,17 @@ uint64_t plan_weight_bytes(const struct plan *plan)
     return sum;
 }
 
+enum dtype plan_weight_type(const struct plan *plan)
+{
+    uint64_t bytes[DTYPE_COUNT] = {0};
+    int most = 0;
+    for (int32_t i = 0; i < plan->n_tensors; i++)
+        bytes[plan->tensor[i].dtype] += tensor_bytes(&plan->tensor[i]);
+    for (int t = 1; t < DTYPE_COUNT; t++)
+        most = bytes[t] > bytes[most] ? t : most;
+    return (enum dtype)most;
+}
+
 void plan_slot_last_use(const struct plan *plan, int32_t *last)
 {
     for (int32_t i = 0; i < plan->n_ops; i++) {

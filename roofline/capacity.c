@@ -108,17 +108,6 @@ bool capacity_of(const struct plan *plan, const struct hardware *hw, const struc
     return price_load(plan, hw, query, out, e);
 }
 
-enum dtype capacity_weight_type(const struct plan *plan)
-{
-    uint64_t bytes[DTYPE_COUNT] = {0};
-    int most = 0;
-    for (int32_t i = 0; i < plan->n_tensors; i++)
-        bytes[plan->tensor[i].dtype] += tensor_bytes(&plan->tensor[i]);
-    for (int t = 1; t < DTYPE_COUNT; t++)
-        most = bytes[t] > bytes[most] ? t : most;
-    return (enum dtype)most;
-}
-
 static const struct {
     const char *name;
     double bytes;

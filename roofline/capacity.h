@@ -39,9 +39,6 @@ bool capacity_of(const struct plan *plan, const struct hardware *hw, const struc
 // KV bytes of one sequence of n positions on this rank, in whole blocks (block 0: exactly).
 uint64_t capacity_kv_bytes(const struct plan *plan, int32_t n, int32_t block);
 
-// The type that holds most bytes of the weights.
-enum dtype capacity_weight_type(const struct plan *plan);
-
 // Parses "16GiB", "15.01e9", "17179869184", "16 GB" (GB decimal, GiB binary).
 bool capacity_parse_bytes(const char *text, uint64_t *out, struct error *e);
 

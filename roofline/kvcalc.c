@@ -110,7 +110,7 @@ static void add_names(cJSON *json, const struct question *q)
 {
     cJSON_AddStringToObject(json, "model", q->plan.model);
     cJSON_AddStringToObject(json, "hardware", q->hardware.name);
-    cJSON_AddStringToObject(json, "weights", dtype_name(capacity_weight_type(&q->plan)));
+    cJSON_AddStringToObject(json, "weights", dtype_name(plan_weight_type(&q->plan)));
     cJSON_AddStringToObject(json, "type_k", dtype_name(q->plan.kv_k));
     cJSON_AddStringToObject(json, "type_v", dtype_name(q->plan.kv_v));
     add_number(json, "tp", q->plan.tp, true);
@@ -195,7 +195,7 @@ static void print_step(const struct capacity *c)
 
 static bool print_text(const struct question *q, const struct capacity *c)
 {
-    printf("%s on %s: %s weights, KV %s", q->plan.model, q->hardware.title, dtype_name(capacity_weight_type(&q->plan)),
+    printf("%s on %s: %s weights, KV %s", q->plan.model, q->hardware.title, dtype_name(plan_weight_type(&q->plan)),
            dtype_name(q->plan.kv_k));
     if (q->plan.kv_v != q->plan.kv_k)
         printf("/%s", dtype_name(q->plan.kv_v));
