@@ -100,12 +100,24 @@ static void compute(void *ctx, int32_t member, int32_t n_members)
     c->rate[member] = done * 1e9 / (double)(now - begin);
 }
 
+// The widest arithmetic of a type that this CPU has (AVX-512 does not imply its integer products); NULL: none.
+static double (*widest(enum dtype type))(int64_t)
+{
+    const struct cpu_kernels *const wide_to_narrow[] = {&cpu_kernels_avx512, &cpu_kernels_avx2, &cpu_kernels_ref};
+    for (int i = 0; i < 3; i++) {
+        double (*flops)(int64_t) = wide_to_narrow[i]->flops[type];
+        if (flops && cpu_kernels_runnable(wide_to_narrow[i]) && flops(1) > 0)
+            return flops;
+    }
+    return NULL;
+}
+
 double probe_flops(struct team *team, enum dtype type, int64_t ns)
 {
     int32_t n = team_size(team);
-    struct computing c = {cpu_kernels_best()->flops[type], ns, calloc((size_t)n, sizeof *c.rate)};
+    struct computing c = {widest(type), ns, calloc((size_t)n, sizeof *c.rate)};
     double sum = 0;
-    if (c.rate && c.flops && c.flops(1) > 0) {
+    if (c.rate && c.flops) {
         team_run(team, compute, &c);
         for (int32_t i = 0; i < n; i++)
             sum += c.rate[i];
