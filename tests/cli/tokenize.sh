@@ -4,6 +4,7 @@
 source tests/cli/lib.sh
 
 seed=tests/fuzz/seeds/tokenizer
+# shellcheck disable=SC2317 # run calls it
 tokenize() { # INPUT FILE OPTION...
     printf '%b' "$1" | "$KVBENCH" tokenize --model "${@:2}"
 }
