@@ -16,7 +16,8 @@ if [ ! -e $model ]; then
     skip 'the real model' 'make model fetches it'
     finish
 fi
-tokenize() { printf '%s' "$1" | "$KVBENCH" tokenize --model $model "${@:2}"; }
+# shellcheck disable=SC2317 # run calls it
+tokenize() { printf '%s' "$1" | "$KVBENCH" tokenize --model "$model" "${@:2}"; }
 run 0 'text to ids and back' tokenize '["hello world", ""]' --json
 back=$("$KVBENCH" tokenize --model $model --decode --json <"$WORK/out" | tr -d '[:space:]')
 is 'gives the text' "$back" '["helloworld",""]'
