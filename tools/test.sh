@@ -12,14 +12,25 @@ passed=0 failed=0 skipped=0
 # Counts the lines of the TAP report in $log that match a pattern.
 count() { grep -cE "$1" "$log"; }
 
+# The skipped tests with their reasons: behind the name in a script's report, on the line before in cmocka's.
+skips() {
+    awk '{ line = $0 }
+        /^(not )?ok .*# SKIP/ {
+            reason = before ~ /^(not ok|ok|1\.\.)/ ? "" : ": " before
+            sub(/^(not )?ok [0-9]+ (- )?/, ""); sub(/^# SKIP /, ""); sub(/ # SKIP /, ": ")
+            print "      skipped " $0 reason
+        }
+        { before = line }' "$log"
+}
+
 run() { # NAME COMMAND...
     local name=$1 start=$SECONDS status ok bad skip
     shift
     timeout "$limit_s" "$@" >"$log" 2>&1 </dev/null
     status=$?
-    skip=$(count '^ok .*# SKIP')
-    ok=$(($(count '^ok ') - skip))
-    bad=$(count '^not ok ')
+    skip=$(count '^(not )?ok .*# SKIP') # cmocka calls them not ok
+    ok=$(($(count '^ok ') - $(count '^ok .*# SKIP')))
+    bad=$(($(count '^not ok ') - $(count '^not ok .*# SKIP')))
     # A program that dies, or reports nothing, is a failure of its own.
     if [ $((ok + bad + skip)) -eq 0 ] || { [ $status -ne 0 ] && [ "$bad" -eq 0 ]; }; then
         bad=$((bad + 1))
@@ -31,7 +42,7 @@ run() { # NAME COMMAND...
     if [ "$bad" -ne 0 ]; then
         sed 's/^/      /' "$log"
     else
-        grep -E '^ok .*# SKIP' "$log" | sed 's/^ok [0-9]* *-* */      skipped: /; s/# SKIP *//'
+        skips
     fi
 }
 
