@@ -12,7 +12,7 @@
 // Waiting threads of the team that worked last spin for some hundred microseconds; by then they sleep.
 enum { SETTLE_NS = 1000 * 1000 };
 // A sample shorter than this is preceded by an untimed one, because the pause and the probe let caches and threads go cold.
-enum { SHORT_NS = 20 * 1000 * 1000 };
+enum { SHORT_NS = 20 * 1000 * 1000, LONG_NS = 1000 * 1000 * 1000 };
 
 void subject_free(struct subject *s)
 {
@@ -207,11 +207,19 @@ static bool timed_out(struct subject *s, const struct measure_limits *limits, in
     return true;
 }
 
+// At the start of each block, since its sequences are new copies: partly filled blocks are copied and tables grow now. To
+// samples of seconds that is nothing, so they are warmed up once.
+static int32_t warm_ups(const struct subject *s, const struct measure_limits *limits)
+{
+    if (!s->n_samples)
+        return limits->warmup > 1 ? limits->warmup : 1;
+    return s->sample_ns[s->n_samples - 1] < LONG_NS;
+}
+
 static bool warm_up(struct bench *b, struct subject *s, const struct measure_limits *limits, int64_t since, int64_t *ns,
                     struct error *e)
 {
-    int32_t n = s->n_blocks || limits->warmup < 1 ? 1 : limits->warmup;
-    for (int32_t i = 0; i < n && !timed_out(s, limits, since); i++)
+    for (int32_t i = warm_ups(s, limits); i > 0 && !timed_out(s, limits, since); i--)
         if (stopped(limits, e) || !run_sample(b, s->point, ns, e))
             return false;
     return true;
@@ -225,12 +233,11 @@ static int32_t wanted(const struct subject *s, const struct measure_limits *limi
 }
 
 static bool take_samples(struct bench *b, struct subject *s, const struct measure_limits *limits, int64_t since,
-                         struct error *e)
+                         int64_t last_ns, struct error *e)
 {
     int32_t want = wanted(s, limits), before = s->n_samples;
     double budget_ns = limits->seconds * 1e9 * (s->n_blocks + 1) / N_BLOCKS;
-    int64_t last_ns = 0;
-    if (!make_room(s, want - before, e) || !warm_up(b, s, limits, since, &last_ns, e))
+    if (!make_room(s, want - before, e))
         return false;
     while (s->n_samples < want && !*s->failure && (s->n_samples == before || (double)s->sampled_ns < budget_ns)) {
         int64_t begin = clock_ns(), ns;
@@ -257,20 +264,6 @@ static bool note_failure(struct subject *s, struct error *e)
     return true;
 }
 
-bool bench_block(struct bench *b, struct subject *s, const struct measure_limits *limits, struct error *e)
-{
-    int64_t begin = clock_ns();
-    if (!s->n_samples)
-        utc_now(s->test_time);
-    bool ok = enter(b, s->point, e) && take_samples(b, s, limits, begin, e);
-    leave(b);
-    s->spent_ns += clock_ns() - begin;
-    if (!ok)
-        return note_failure(s, e);
-    s->n_blocks++;
-    return true;
-}
-
 static bool trace_step(struct bench *b, struct subject *s, int32_t i, const struct hardware *hw, int64_t *wall_ns,
                        struct error *e)
 {
@@ -292,12 +285,13 @@ static bool trace_step(struct bench *b, struct subject *s, int32_t i, const stru
     return ok;
 }
 
-static bool trace_steps(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
-                        struct error *e)
+// One more sample, with spans traced.
+static bool take_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+                       struct error *e)
 {
-    int64_t ns, wall_ns = 0;
-    if (!run_sample(b, s->point, &ns, e)) // warm, as the samples are
-        return false;
+    int64_t wall_ns = 0;
+    attribution_init(&s->attribution);
+    s->has_attribution = true;
     cut_back(b, s->point);
     for (int32_t i = 0; i < point_steps(s->point); i++) {
         if (!s->point->cache)
@@ -309,12 +303,28 @@ static bool trace_steps(struct bench *b, struct subject *s, const struct measure
     return true;
 }
 
-bool bench_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+static bool visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+                  struct error *e)
+{
+    int64_t since = clock_ns(), last_ns = LONG_NS;
+    if (!enter(b, s->point, e) || !warm_up(b, s, limits, since, &last_ns, e))
+        return false;
+    if (s->n_blocks < N_BLOCKS) {
+        if (!take_samples(b, s, limits, since, last_ns, e))
+            return false;
+        s->n_blocks++;
+    }
+    return *s->failure || !hw || s->n_blocks < N_BLOCKS || take_trace(b, s, limits, hw, e);
+}
+
+bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
                  struct error *e)
 {
-    attribution_init(&s->attribution);
-    s->has_attribution = true;
-    bool ok = enter(b, s->point, e) && trace_steps(b, s, limits, hw, e);
+    int64_t begin = clock_ns();
+    if (!s->n_samples)
+        utc_now(s->test_time);
+    bool ok = visit(b, s, limits, hw, e);
     leave(b);
+    s->spent_ns += clock_ns() - begin;
     return ok || note_failure(s, e);
 }

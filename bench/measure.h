@@ -13,7 +13,7 @@ enum { N_BLOCKS = 3 };
 
 struct measure_limits {
     int32_t samples; // wanted in all blocks together
-    int32_t warmup;  // untimed samples at the start of each point; at least one at the start of each block
+    int32_t warmup;  // untimed samples at the start of each point, at least one
     double seconds;  // of samples, for all blocks together; each block gets one sample however long it takes
     double timeout_s;
     const volatile sig_atomic_t *stop; // not 0: give up with ERROR_INTERRUPTED
@@ -56,12 +56,10 @@ bool bench_open(struct bench *b, struct engine *engine, struct ceiling_probe *pr
                 int32_t n, uint64_t seed, struct error *e);
 void bench_close(struct bench *b); // accepts zeroed
 
-// The next block of samples. False with ERROR_INTERRUPTED or a failure that concerns more than this point; a point that
-// cannot go on gets its `failure` instead.
-bool bench_block(struct bench *b, struct subject *s, const struct measure_limits *limits, struct error *e);
-
-// One more sample with spans traced, for the attribution; hw as for the price. Failures as above.
-bool bench_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
+// The next block of samples, and after the last one, where hw is given, one more sample with spans traced for the
+// attribution (hw as for the price). A point whose blocks are all there is only traced. False with ERROR_INTERRUPTED; what
+// stops this point alone becomes its `failure`.
+bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
                  struct error *e);
 
 #endif

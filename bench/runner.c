@@ -36,7 +36,7 @@ double expected_point_ns(const struct scenario *s, double roof_ns)
     double samples = sample * s->samples < budget ? sample * s->samples : budget;
     if (samples < N_BLOCKS * sample)
         samples = N_BLOCKS * sample;
-    return (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 2) * sample + 0.1e9;
+    return (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 1) * sample + 0.1e9;
 }
 
 static void note_verdict(struct runner *r, const struct result *row)
@@ -137,13 +137,14 @@ static bool take_block(struct runner *r, struct bench *b, struct subject *s, int
     int32_t from = s->n_samples;
     progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, block, N_BLOCKS,
                    stats_median(s->sample_ns, s->n_samples), false);
-    return bench_block(b, s, &limits, e) && (*s->failure || keep_block(r, s, from, e));
+    return bench_visit(b, s, &limits, r->has_hardware ? &r->hardware : NULL, e) &&
+           (*s->failure || s->n_samples == from || keep_block(r, s, from, e));
 }
 
-// Unless it was restored, or the point has failed.
+// Unless it was restored, or the point has failed. Restored points still want their trace, in the last round.
 static bool one_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
 {
-    bool due = !*s->failure && s->n_blocks <= block;
+    bool due = !*s->failure && (s->n_blocks <= block || block == N_BLOCKS - 1);
     bool ok = !due || take_block(r, b, s, block, e);
     progress_done(r->progress, expected_point_ns(r->scenario, s->price.roof_ns) / N_BLOCKS);
     return ok;
@@ -152,18 +153,10 @@ static bool one_block(struct runner *r, struct bench *b, struct subject *s, int3
 static bool run_blocks(struct runner *r, const struct unit *u, struct bench *b, struct subject *s, int32_t n,
                        struct error *e)
 {
-    struct measure_limits limits = limits_of(r);
     for (int32_t block = 0; block < N_BLOCKS; block++)
-        for (int32_t i = 0; i < n; i++) {
-            if (!one_block(r, b, &s[i], block, e))
+        for (int32_t i = 0; i < n; i++)
+            if (!one_block(r, b, &s[i], block, e) || (block == N_BLOCKS - 1 && !finish_point(r, u, &s[i], e)))
                 return false;
-            if (block < N_BLOCKS - 1)
-                continue;
-            if (!*s[i].failure && r->has_hardware && !bench_trace(b, &s[i], &limits, &r->hardware, e))
-                return false;
-            if (!finish_point(r, u, &s[i], e))
-                return false;
-        }
     return true;
 }
 
