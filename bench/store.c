@@ -252,7 +252,20 @@ static cJSON *block_json(const struct sample_block *b)
 
 // Opening.
 
-static bool check_same_scenario(const struct store *s, const struct scenario *scenario, struct error *e)
+// What the interrupted sweep knew stays known: when it began, and its ceilings until they are looked up again.
+static void inherit(struct store *s, cJSON *old)
+{
+    static const char *const KEY[] = {"started", "ceilings"};
+    for (size_t i = 0; i < sizeof KEY / sizeof *KEY; i++) {
+        cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(old, KEY[i]);
+        if (!value)
+            continue;
+        cJSON_DeleteItemFromObjectCaseSensitive(s->meta, KEY[i]);
+        cJSON_AddItemToObject(s->meta, KEY[i], value);
+    }
+}
+
+static bool read_old_meta(struct store *s, const struct scenario *scenario, struct error *e)
 {
     char path[PATH_SIZE], hash[17];
     const char *old = "";
@@ -265,6 +278,8 @@ static bool check_same_scenario(const struct store *s, const struct scenario *sc
         ok =
             error_set(e, ERROR_USAGE, "'%s' comes from another scenario (hash %.16s, this one has %s): run without --resume",
                       path, old, hash);
+    if (ok)
+        inherit(s, meta);
     cJSON_Delete(meta);
     return ok;
 }
@@ -289,7 +304,7 @@ static bool load_old(struct store *s, const struct scenario *scenario, struct er
     char path[PATH_SIZE];
     if (!file_exists(path_of(s, ROWS, path)))
         return true;
-    return check_same_scenario(s, scenario, e) && each_line(s, path, read_row, e) &&
+    return read_old_meta(s, scenario, e) && each_line(s, path, read_row, e) &&
            each_line(s, path_of(s, BLOCKS, path), read_block, e) && rewrite_rows(s, e);
 }
 

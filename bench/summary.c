@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CELLS = 9, CELL = 64 };
+enum { N_CELLS = 10, CELL = 64 };
 typedef char cells[N_CELLS][CELL];
 
 static void put_ns(char out[CELL], double ns)
@@ -26,6 +26,7 @@ static void put_shape(char out[CELL], const struct result *r)
         snprintf(out, CELL, "%d + %d tokens%s", (int)r->n_prompt, (int)r->n_gen, r->cache ? "" : ", no cache");
 }
 
+// "+-" is half of the median's 95 % interval.
 static void put_cells(cells c, const struct result *r)
 {
     snprintf(c[0], CELL, "%.20s", r->phase);
@@ -34,14 +35,16 @@ static void put_cells(cells c, const struct result *r)
     snprintf(c[3], CELL, "%.20s", r->weights);
     snprintf(c[4], CELL, strcmp(r->type_k, r->type_v) ? "%.16s:%.16s" : "%.16s", r->type_k, r->type_v);
     put_ns(c[5], r->median_ns);
-    snprintf(c[6], CELL, isfinite(r->tokens_per_s) ? "%.1f" : "-", r->tokens_per_s);
-    snprintf(c[7], CELL, isfinite(r->roof_fraction) ? "%.0f %%" : "-", 100 * r->roof_fraction);
-    snprintf(c[8], CELL, "%.20s", r->verdict);
+    snprintf(c[6], CELL, isfinite(r->median_ns) ? "%.0f %%" : "-",
+             50 * (r->median_high_ns - r->median_low_ns) / r->median_ns);
+    snprintf(c[7], CELL, isfinite(r->tokens_per_s) ? "%.1f" : "-", r->tokens_per_s);
+    snprintf(c[8], CELL, isfinite(r->roof_fraction) ? "%.0f %%" : "-", 100 * r->roof_fraction);
+    snprintf(c[9], CELL, "%.20s", r->verdict);
 }
 
 static void print_row(FILE *f, cells c, const int width[N_CELLS])
 {
-    static const bool LEFT[N_CELLS] = {true, false, true, true, true, false, false, false, true};
+    static const bool LEFT[N_CELLS] = {true, false, true, true, true, false, false, false, false, true};
     for (int i = 0; i < N_CELLS; i++)
         fprintf(f, LEFT[i] ? "%s%-*s" : "%s%*s", i ? "  " : "", i == N_CELLS - 1 ? 0 : width[i], c[i]);
     fputs("\n", f);
@@ -55,7 +58,7 @@ static void widen(int width[N_CELLS], cells c)
 
 static void print_table(FILE *f, const struct store *s)
 {
-    cells head = {"phase", "batch", "shape", "weights", "KV", "time", "tokens/s", "of roof", "verdict"}, c;
+    cells head = {"phase", "batch", "shape", "weights", "KV", "time", "+-", "tokens/s", "of roof", "verdict"}, c;
     int width[N_CELLS] = {0};
     const char *model = "";
     widen(width, head);
@@ -72,7 +75,7 @@ static void print_table(FILE *f, const struct store *s)
         model = r->model;
         put_cells(c, r);
         print_row(f, c, width);
-        if (strcmp(r->verdict, "ok") || *r->reason)
+        if (*r->reason && strcmp(r->verdict, "noisy")) // how noisy stands under "+-"
             fprintf(f, "    %s\n", r->reason);
     }
 }
