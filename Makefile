@@ -8,7 +8,7 @@ endif
 OPT ?= -O3 -g
 EXTRA ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ_RUNS ?= 20000
+FUZZ_RUNS ?= 100000
 FUZZ_SECONDS ?= 300
 
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
