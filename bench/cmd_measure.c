@@ -83,14 +83,14 @@ static bool check_backend(const struct scenario *s, const struct options *o, str
     return false;
 }
 
-// Ceilings lie beside the results: one file per number of threads that was asked for.
-static const char *ceilings_path(const struct scenario *s, const char *folder, char out[640])
+// Ceilings lie beside the results: one file per number of threads that was asked for. NULL where they cannot be kept.
+static const char *ceilings_path(const struct scenario *s, const struct options *o, const char *folder, char out[640])
 {
     char threads[24] = "";
     if (s->threads.value[0])
         snprintf(threads, sizeof threads, "-t%d", s->threads.value[0]);
     snprintf(out, 640, "%.600s/ceilings%s.json", folder ? folder : "results", threads);
-    return folder || file_is_directory("results") ? out : NULL;
+    return folder || o->dry_run || make_folder("results", NULL) ? out : NULL;
 }
 
 static double expected_ns(struct runner *r)
@@ -169,7 +169,7 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
                        .points = &points,
                        .planner = &planner,
                        .device = device_of(o),
-                       .ceilings_path = ceilings_path(s, folder, path),
+                       .ceilings_path = ceilings_path(s, o, folder, path),
                        .stop = &interrupted};
     bool ok = o->dry_run ? dry_run(&r, o, e) : check_backend(s, o, e) && run(&r, o, folder, e);
     planner_free(&planner);

@@ -72,6 +72,16 @@ void environment_cpu_vendor(char out[32])
     read_field("/proc/cpuinfo", "vendor_id", out, 32);
 }
 
+int32_t environment_threads(int32_t threads, const char *cpu_list)
+{
+    struct team *team;
+    if (!team_open(&team, threads, cpu_list, NULL))
+        return 0;
+    int32_t n = team_size(team);
+    team_close(team);
+    return n;
+}
+
 void environment_cpus(const struct team *team, char out[128])
 {
     int n = 0;

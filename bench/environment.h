@@ -12,6 +12,9 @@ cJSON *environment_json(const char *isa, const char *cpus);
 void environment_cpu_model(char out[96]); // "AMD EPYC 9654 96-Core Processor", or "unknown CPU"
 void environment_cpu_vendor(char out[32]);
 
+// Members of a team that is opened so; 0 if none can be.
+int32_t environment_threads(int32_t threads, const char *cpu_list);
+
 // The CPUs a team's members are pinned to: "0-3,8", or "" where they are not pinned.
 void environment_cpus(const struct team *team, char out[128]);
 

@@ -196,7 +196,7 @@ static void put_verdict(struct result *r, const struct subject *s)
         add_reason(r, "%.0f ns is less than the bound of %.0f ns: the hardware's hard peaks or our count are wrong",
                    r->median_ns, r->bound_ns);
     } else if (r->roof_fraction > 1)
-        add_reason(r, "faster than its roof (%.2f of it): the ceiling is no ceiling here", r->roof_fraction);
+        add_reason(r, "%.2f times as fast as its roof: its data stays in caches, or the ceiling is none", r->roof_fraction);
 }
 
 bool row_measured(struct result *r, const struct row_context *c, const struct subject *s, struct error *e)

@@ -191,7 +191,8 @@ static bool set_types(struct runner *r, struct unit *u, const struct point *p, s
     return true;
 }
 
-// Bytes that KV and activations may take now, the engine that is open counted as gone; UINT64_MAX without limit.
+// Bytes that KV and activations may take now, the engine that is open counted as gone; UINT64_MAX without limit. A little
+// is left to everything else.
 static uint64_t room(const struct unit *u)
 {
     const struct opened *o = &u->opened;
@@ -201,7 +202,7 @@ static uint64_t room(const struct unit *u)
     if (o->backend.weightless)
         return UINT64_MAX;
     size_add(memory_available(""), held, &sum);
-    return sum;
+    return sum - sum / 32;
 }
 
 static bool fits(const struct plan *plan, const struct point *const *points, int32_t n, uint64_t room)
@@ -269,7 +270,7 @@ static bool is_auto(const char *name)
 // The hardware of the roof; on this machine's CPU also the probe that is paired with each sample.
 static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
 {
-    struct ceilings_options options = {.threads = u->context.threads, .cpu_list = r->device.cpu_list};
+    struct ceilings_options options = {.threads = r->points->point[u->first].threads, .cpu_list = r->device.cpu_list};
     bool measured;
     if (!is_auto(r->scenario->hardware)) {
         r->has_hardware = hardware_load(&r->hardware, r->scenario->hardware, e);
@@ -301,12 +302,14 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
                                    .seed = (uint64_t)r->scenario->seed};
     request.device.threads = p->threads;
     progress_note(r->progress, "loading '%s'", request.model);
-    u->context = (struct row_context){.scenario = r->scenario, .backend = r->scenario->backend, .threads = p->threads};
+    u->context = (struct row_context){.scenario = r->scenario, .backend = r->scenario->backend};
     if (!open_model(&u->opened, &request, e))
         return false;
     u->context.backend = u->opened.backend.name;
-    if (!strcmp(u->opened.backend.name, "cpu"))
+    if (!strcmp(u->opened.backend.name, "cpu")) {
         u->context.isa = cpu_isa_selected(&u->opened.backend);
+        u->context.threads = environment_threads(p->threads, r->device.cpu_list);
+    }
     if (!strcmp(u->opened.backend.name, "null"))
         null_backend_set_step_ns(&u->opened.backend, r->device_ns);
     if (!open_hardware(r, u, e))

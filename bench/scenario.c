@@ -338,7 +338,7 @@ bool scenario_load(struct scenario *s, const char *path, struct error *e)
 
 static bool check_backend(const struct scenario *s, struct error *e)
 {
-    static const char *const NAMES[] = {"auto", "cpu", "cuda", "null", "roofline"};
+    static const char *const NAMES[] = {"auto", "cpu", "cuda", "null"};
     for (int32_t i = 0; i < COUNT_OF(NAMES); i++)
         if (!strcmp(s->backend, NAMES[i]))
             return true;

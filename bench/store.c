@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// What a scenario's files end in. The first is what says that a result exists.
+// What a scenario's files end in.
 static const char *const SUFFIX[] = {".jsonl", ".blocks.jsonl", ".csv", ".ops.csv", ".roofs.csv", ".meta.json"};
 enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, N_SUFFIXES, PATH_SIZE = 704 };
 
@@ -308,21 +308,32 @@ static bool load_old(struct store *s, const struct scenario *scenario, struct er
            each_line(s, path_of(s, BLOCKS, path), read_block, e) && rewrite_rows(s, e);
 }
 
-// When the old result was last written, and a number behind it where that name is taken.
-static bool name_of_old(const struct store *s, char out[PATH_SIZE], struct error *e)
+// When the files of this name were written, by the first that is there; false if none is.
+static bool find_old(const struct store *s, struct stat *st)
 {
-    char path[PATH_SIZE], date[32];
-    struct stat st;
-    if (stat(path_of(s, ROWS, path), &st))
-        return no_output(path, e);
-    format_utc(st.st_mtime, "%Y%m%dT%H%M%SZ", date);
+    char path[PATH_SIZE];
+    for (int i = 0; i < N_SUFFIXES; i++)
+        if (!stat(path_of(s, i, path), st))
+            return true;
+    return false;
+}
+
+// The date of the old result, and a number behind it where that name is taken.
+static bool name_of_old(const struct store *s, const struct stat *st, char out[PATH_SIZE], struct error *e)
+{
+    char path[PATH_SIZE + 16], date[32];
+    format_utc(st->st_mtime, "%Y%m%dT%H%M%SZ", date);
     for (int i = 1; i < 1000; i++) {
         char number[16] = "";
+        bool taken = false;
         if (i > 1)
             snprintf(number, sizeof number, "-%d", i);
         snprintf(out, PATH_SIZE, "%s/old/%s-%s%s", s->folder, s->name, date, number);
-        snprintf(path, sizeof path, "%.690s.jsonl", out);
-        if (!file_exists(path))
+        for (int k = 0; k < N_SUFFIXES; k++) {
+            snprintf(path, sizeof path, "%s%s", out, SUFFIX[k]);
+            taken |= file_exists(path);
+        }
+        if (!taken)
             return true;
     }
     return error_set(e, ERROR_OUTPUT, "'%s' is full of older results of '%s'", s->folder, s->name);
@@ -331,12 +342,13 @@ static bool name_of_old(const struct store *s, char out[PATH_SIZE], struct error
 static bool move_old(struct store *s, struct error *e)
 {
     char from[PATH_SIZE], to[PATH_SIZE + 16], base[PATH_SIZE], folder[PATH_SIZE];
-    if (!file_exists(path_of(s, ROWS, from)))
+    struct stat st;
+    if (!find_old(s, &st))
         return true;
     snprintf(folder, sizeof folder, "%s/old", s->folder);
-    if (!make_folder(folder, e) || !name_of_old(s, base, e))
+    if (!make_folder(folder, e) || !name_of_old(s, &st, base, e))
         return false;
-    for (int i = N_SUFFIXES - 1; i >= 0; i--) { // the rows last: they say that a result is there
+    for (int i = 0; i < N_SUFFIXES; i++) {
         snprintf(to, sizeof to, "%s%s", base, SUFFIX[i]);
         if (rename(path_of(s, i, from), to) && errno != ENOENT)
             return no_output(to, e);

@@ -316,6 +316,21 @@ static void test_older_results_are_kept(void **state)
     }
 }
 
+// A table that somebody kept without its other files is a result, too.
+static void test_lone_table_is_kept(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    char path[700];
+    FILE *f = fopen(path_in(state, "a.csv"), "w");
+    fputs("mine\n", f);
+    fclose(f);
+    open_store(&store, state, &s, false);
+    snprintf(path, sizeof path, "%s.csv", store.moved_to);
+    finish(&store, true);
+    assert_int_equal(count_lines(path), 1);
+}
+
 static void test_resume(void **state)
 {
     struct scenario s = scenario_named("a"), other = scenario_named("a");
@@ -421,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_csv),
         WITH_FOLDER(test_files),
         WITH_FOLDER(test_older_results_are_kept),
+        WITH_FOLDER(test_lone_table_is_kept),
         WITH_FOLDER(test_resume),
         WITH_FOLDER(test_corrupt_rows),
         cmocka_unit_test(test_unwritable),
