@@ -47,7 +47,8 @@ static struct hw_value value_of(double *rate, int32_t n)
     return v;
 }
 
-// Four times what the caches hold, so that reading it in turn finds nothing there; a quarter of the memory at most.
+// Four times what the caches hold, or seem to (virtual machines see a part of them), so that reading it in turn finds
+// nothing there; a quarter of the memory at most.
 static uint64_t buffer_bytes(const struct team *team)
 {
     uint64_t bytes = 4 * environment_cache_bytes(team), most = memory_available("") / 4;
@@ -156,9 +157,7 @@ bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, cons
     *p = (struct ceiling_probe){.streams = loop.streams};
     if (!team_open(&p->team, options->threads, options->cpu_list, e))
         return false;
-    uint64_t bytes = buffer_bytes(p->team);
-    p->read_bytes = bytes / 2;
-    if (probe_buffer_open(&p->buffer, p->team, bytes, loop.huge_pages, e))
+    if (probe_buffer_open(&p->buffer, p->team, buffer_bytes(p->team), loop.huge_pages, e))
         return true;
     ceiling_probe_close(p);
     return false;
@@ -173,7 +172,7 @@ void ceiling_probe_close(struct ceiling_probe *p)
 
 double ceiling_probe_read(struct ceiling_probe *p)
 {
-    return probe_read(p->buffer, p->team, p->read_bytes, p->streams);
+    return probe_read(p->buffer, p->team, 0, p->streams);
 }
 
 double ceiling_probe_flops(struct ceiling_probe *p, enum dtype type)

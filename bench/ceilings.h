@@ -26,7 +26,6 @@ struct ceiling_probe {
     struct team *team;
     struct probe_buffer *buffer;
     int32_t streams;
-    uint64_t read_bytes; // per probe: more than caches keep
 };
 // hw: from ceilings_measure or its file: the probe runs the read loop that was best then.
 bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, const struct ceilings_options *options,
