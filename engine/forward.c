@@ -92,8 +92,14 @@ static int16_t norm(struct builder *b, enum op_rows rows, int32_t layer, int16_t
     op.in[0] = x;
     op.weight = add_tensor(b, role, layer, 1, size);
     op.dim[0] = groups, op.dim[1] = size;
-    op.param = b->spec->rms_norm_eps;
+    op.param[0] = b->spec->rms_norm_eps;
     return add_op(b, op, groups * size);
+}
+
+// A factor of the specification, where 0 stands for the usual one.
+static float factor(float value, float usual)
+{
+    return value != 0 ? value : usual;
 }
 
 static int16_t linear_with(struct builder *b, enum op_rows rows, int32_t layer, int16_t x, int32_t weight, int32_t bias,
@@ -103,6 +109,7 @@ static int16_t linear_with(struct builder *b, enum op_rows rows, int32_t layer, 
     op.in[0] = x;
     op.weight = weight, op.bias = bias;
     op.dim[0] = n_in, op.dim[1] = n_out;
+    op.param[0] = 1;
     return add_op(b, op, n_out);
 }
 
@@ -117,8 +124,9 @@ static int16_t linear(struct builder *b, enum op_rows rows, int32_t layer, int16
 static int16_t rope(struct builder *b, int32_t layer, int16_t x, int32_t n_heads)
 {
     struct op op = new_op(b, OP_ROPE, ROWS_TOKENS, layer);
+    int32_t which = b->spec->window[layer] ? b->plan->n_ropes - 1 : 0; // the last is the local one where there are two
     op.in[0] = x;
-    op.dim[0] = n_heads, op.dim[1] = b->spec->head_dim, op.dim[2] = b->spec->rope.rotary_dim;
+    op.dim[0] = n_heads, op.dim[1] = b->spec->head_dim, op.dim[2] = b->plan->rope[which].rotary_dim, op.dim[3] = which;
     return add_op(b, op, n_heads * b->spec->head_dim);
 }
 
@@ -137,6 +145,7 @@ static int16_t add(struct builder *b, enum op_rows rows, int32_t layer, int16_t 
     struct op op = new_op(b, OP_ADD, rows, layer);
     op.in[0] = x, op.in[1] = y;
     op.dim[0] = width;
+    op.param[0] = factor(b->spec->residual_multiplier, 1);
     return add_op(b, op, width);
 }
 
@@ -172,44 +181,81 @@ static int16_t attention_over_kv(struct builder *b, int32_t layer, int16_t q, in
     attn.kv_group = (int16_t)group, attn.kv_layer = kv_layer;
     attn.in[0] = q;
     attn.dim[0] = n_q, attn.dim[1] = n_kv, attn.dim[2] = s->head_dim, attn.dim[3] = s->window[layer];
-    attn.param = 1 / sqrtf((float)s->head_dim);
+    attn.param[0] = factor(s->attention_multiplier, 1 / sqrtf((float)s->head_dim));
+    attn.param[1] = s->attn_logit_softcapping;
     if (attn.compute != DTYPE_F32 && attn.compute != DTYPE_F16)
         attn.compute = DTYPE_BF16; // scores and probabilities stay in 16 bit where the linear layers use fewer
     return add_op(b, attn, n_q * s->head_dim);
+}
+
+// x with what a block made of it: reduced over ranks, normed where the family does, added.
+static int16_t residual(struct builder *b, enum op_rows rows, int32_t layer, int16_t x, int16_t y,
+                        enum tensor_role post_norm)
+{
+    int32_t D = b->spec->hidden_size;
+    y = allreduce(b, rows, layer, y, D);
+    if (b->spec->norm_place != NORM_BEFORE)
+        y = norm(b, rows, layer, y, post_norm, 1, D);
+    return add(b, rows, layer, x, y, D);
+}
+
+static int16_t pre_norm(struct builder *b, enum op_rows rows, int32_t layer, int16_t x, enum tensor_role role)
+{
+    return b->spec->norm_place == NORM_AFTER ? x : norm(b, rows, layer, x, role, 1, b->spec->hidden_size);
+}
+
+static int16_t qk_norm(struct builder *b, int32_t layer, int16_t x, enum tensor_role role, int32_t n_heads)
+{
+    int32_t d = b->spec->head_dim;
+    bool by_head = b->spec->qk_norm == QK_NORM_HEAD;
+    return norm(b, ROWS_TOKENS, layer, x, role, by_head ? n_heads : 1, by_head ? d : n_heads * d);
 }
 
 static int16_t attention(struct builder *b, int32_t layer, int16_t x, int32_t n_q, int32_t n_kv, enum op_rows after)
 {
     const struct model_spec *s = b->spec;
     int32_t D = s->hidden_size, d = s->head_dim;
-    int16_t h = norm(b, ROWS_TOKENS, layer, x, TENSOR_ATTN_NORM, 1, D);
+    int16_t h = pre_norm(b, ROWS_TOKENS, layer, x, TENSOR_ATTN_NORM);
     int16_t q = linear(b, ROWS_TOKENS, layer, h, TENSOR_ATTN_Q, D, n_q * d, s->qkv_bias, TENSOR_ATTN_Q_BIAS);
     int16_t k = linear(b, ROWS_TOKENS, layer, h, TENSOR_ATTN_K, D, n_kv * d, s->qkv_bias, TENSOR_ATTN_K_BIAS);
     int16_t v = linear(b, ROWS_TOKENS, layer, h, TENSOR_ATTN_V, D, n_kv * d, s->qkv_bias, TENSOR_ATTN_V_BIAS);
-    if (s->qk_norm) {
-        q = norm(b, ROWS_TOKENS, layer, q, TENSOR_ATTN_Q_NORM, n_q, d);
-        k = norm(b, ROWS_TOKENS, layer, k, TENSOR_ATTN_K_NORM, n_kv, d);
+    if (s->qk_norm != QK_NORM_NONE) {
+        q = qk_norm(b, layer, q, TENSOR_ATTN_Q_NORM, n_q);
+        k = qk_norm(b, layer, k, TENSOR_ATTN_K_NORM, n_kv);
     }
     q = rope(b, layer, q, n_q);
     k = rope(b, layer, k, n_kv);
     int16_t a = attention_over_kv(b, layer, q, k, v, n_q, n_kv);
     int16_t o = linear(b, after, layer, a, TENSOR_ATTN_O, n_q * d, D, s->o_bias, TENSOR_ATTN_O_BIAS);
-    return add(b, after, layer, x, allreduce(b, after, layer, o, D), D);
+    return residual(b, after, layer, x, o, TENSOR_ATTN_POST_NORM);
 }
 
 static int16_t feed_forward(struct builder *b, int32_t layer, int16_t x, int32_t F, enum op_rows rows)
 {
     const struct model_spec *s = b->spec;
     int32_t D = s->hidden_size;
-    int16_t h = norm(b, rows, layer, x, TENSOR_FFN_NORM, 1, D);
+    int16_t h = pre_norm(b, rows, layer, x, TENSOR_FFN_NORM);
     int16_t gate = linear(b, rows, layer, h, TENSOR_FFN_GATE, D, F, s->mlp_bias, TENSOR_FFN_GATE_BIAS);
     int16_t up = linear(b, rows, layer, h, TENSOR_FFN_UP, D, F, s->mlp_bias, TENSOR_FFN_UP_BIAS);
     struct op act = new_op(b, OP_ACT, rows, layer);
     act.in[0] = gate, act.in[1] = up;
-    act.dim[0] = F;
+    act.dim[0] = F, act.dim[1] = (int32_t)s->hidden_act;
     int16_t m = add_op(b, act, F);
     int16_t y = linear(b, rows, layer, m, TENSOR_FFN_DOWN, F, D, s->mlp_bias, TENSOR_FFN_DOWN_BIAS);
-    return add(b, rows, layer, x, allreduce(b, rows, layer, y, D), D);
+    return residual(b, rows, layer, x, y, TENSOR_FFN_POST_NORM);
+}
+
+// The head: scaled and capped logits. A rank keeps its slice of them.
+static int16_t head(struct builder *b, int16_t x, int32_t weight, int32_t V)
+{
+    const struct model_spec *s = b->spec;
+    int16_t logits = linear_with(b, ROWS_OUT, -1, x, weight, -1, s->hidden_size, V);
+    if (b->failed)
+        return logits;
+    struct op *op = &b->plan->op[b->plan->n_ops - 1];
+    op->param[0] = 1 / factor(s->logits_scaling, 1);
+    op->param[1] = s->final_logit_softcapping;
+    return logits;
 }
 
 static void write_model(struct builder *b, int32_t n_q, int32_t n_kv, int32_t F, int32_t V)
@@ -219,6 +265,7 @@ static void write_model(struct builder *b, int32_t n_q, int32_t n_kv, int32_t F,
     struct op embed = new_op(b, OP_EMBED, ROWS_TOKENS, -1);
     embed.weight = add_tensor(b, TENSOR_TOKEN_EMBD, -1, V, D);
     embed.dim[0] = V, embed.dim[1] = D;
+    embed.param[0] = factor(s->embedding_multiplier, 1);
     int16_t x = allreduce(b, ROWS_TOKENS, -1, add_op(b, embed, D), D);
     for (int32_t layer = 0; layer < s->num_hidden_layers; layer++) {
         // After the last attention only rows whose logits are wanted go on.
@@ -227,8 +274,8 @@ static void write_model(struct builder *b, int32_t n_q, int32_t n_kv, int32_t F,
         x = feed_forward(b, layer, x, F, after);
     }
     x = norm(b, ROWS_OUT, -1, x, TENSOR_OUTPUT_NORM, 1, D);
-    int32_t head = s->tie_word_embeddings ? embed.weight : add_tensor(b, TENSOR_OUTPUT, -1, V, D);
-    b->plan->logits = linear_with(b, ROWS_OUT, -1, x, head, -1, D, V); // a rank keeps its slice of the logits
+    int32_t weight = s->tie_word_embeddings ? embed.weight : add_tensor(b, TENSOR_OUTPUT, -1, V, D);
+    b->plan->logits = head(b, x, weight, V);
 }
 
 static bool check_shard(const struct model_spec *s, int32_t tp, struct error *e)
@@ -244,6 +291,9 @@ static bool check_shard(const struct model_spec *s, int32_t tp, struct error *e)
     if (s->intermediate_size % tp)
         return error_set(e, ERROR_UNSUPPORTED, "'%s': intermediate_size %d does not divide by tp %d", s->name,
                          s->intermediate_size, tp);
+    if (tp > 1 && s->qk_norm == QK_NORM_ROW)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': its norm over all heads of a row cannot be split over %d ranks",
+                         s->name, tp);
     return true;
 }
 
@@ -271,7 +321,8 @@ bool plan_make(struct plan *plan, const struct model_spec *spec, const struct pl
                           .act = options->act,
                           .kv_k = options->kv_k,
                           .kv_v = options->kv_v,
-                          .rope = spec->rope};
+                          .rope = {spec->rope, spec->rope_local},
+                          .n_ropes = spec->rope_local.rotary_dim ? 2 : 1};
     if (!check_shard(spec, plan->tp, e))
         return false;
     memcpy(plan->model, spec->name, sizeof plan->model);

@@ -26,20 +26,34 @@ struct rope_spec {
     float freq_factor[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2], ROPE_FACTORS
 };
 
+enum act_kind { ACT_SILU, ACT_GELU_TANH, ACT_KIND_COUNT }; // x / (1 + exp(-x)); its approximation by tanh of x * Phi(x)
+
+// Where the RMSNorms around attention and feed-forward stand: on what goes in, on what comes out before it is added to the
+// residual, or both.
+enum norm_place { NORM_BEFORE, NORM_BOTH, NORM_AFTER }; // most; Gemma 2 and 3; OLMo-2
+
+// RMSNorm of q and k before rotary: of each head (Qwen3, Gemma 3), or of all heads of a row as one vector (OLMo-2).
+enum qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW };
+
 struct model_spec {
     char name[128];  // as the user knows it
-    char family[32]; // "llama", "qwen2", "qwen3", "mistral"
+    char family[32]; // "llama", "qwen2", "gemma3" ...: model_families() in engine/load/model.h
     int32_t num_hidden_layers, hidden_size, intermediate_size, vocab_size;
     int32_t num_attention_heads, num_key_value_heads, head_dim;
     int32_t max_position_embeddings;
     float rms_norm_eps;
     bool tie_word_embeddings;        // the head is the embedding table
-    bool qk_norm;                    // RMSNorm over each q and k head before rotary (Qwen3)
     bool qkv_bias, o_bias, mlp_bias; // biases of the linear layers
-    enum dtype dtype;                // the data type its makers published
-    struct rope_spec rope;
-    int32_t window[MODEL_MAX_LAYERS]; // positions a token sees, itself included; 0: all of them
-    int32_t bos_token_id;             // -1: none
+    enum qk_norm qk_norm;
+    enum norm_place norm_place;
+    enum act_kind hidden_act;
+    // 0: the usual, that is 1, 1, 1 / sqrt(head_dim), 1 and no soft-capping.
+    float embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling; // logits are divided by it
+    float attn_logit_softcapping, final_logit_softcapping;
+    enum dtype dtype;                  // the data type its makers published
+    struct rope_spec rope, rope_local; // rope_local: of layers with a window; rotary_dim 0: `rope` is for all
+    int32_t window[MODEL_MAX_LAYERS];  // positions a token sees, itself included; 0: all of them
+    int32_t bos_token_id;              // -1: none
     int32_t n_eos, eos_token_id[MODEL_MAX_EOS];
 };
 

@@ -11,16 +11,19 @@
 
 //        kind        name         in                out          dim
 #define OP_KINDS(X)                                                                                                         \
-    X(EMBED, "embed")         /* (token)             x [T, D]     {V, D}; weight [V, D], row looked up                   */ \
-    X(NORM, "norm")           /* x                   y            {n_groups, size}; weight [size]; param = eps.             \
+    X(EMBED, "embed")         /* (token)             x [T, D]     {V, D}; weight [V, D], row looked up, times param[0]   */ \
+    X(NORM, "norm")           /* x                   y            {n_groups, size}; weight [size]; param[0] = eps.          \
                                  RMSNorm of each group of `size` values of a row: {1, D}, or {H, d} for QK-norm          */ \
-    X(LINEAR, "linear")       /* x [., in]           y [., out]   {in, out}; weight [out, in], bias [out] or none        */ \
-    X(ROPE, "rope")           /* q or k              same shape   {n_heads, d, rotary_dim}; rotates by batch->pos        */ \
+    X(LINEAR, "linear")       /* x [., in]           y [., out]   {in, out}; weight [out, in], bias [out] or none; the      \
+                                 result times param[0], then soft-capped at param[1]                                     */ \
+    X(ROPE, "rope")           /* q or k              same shape   {n_heads, d, rotary_dim, which of plan->rope}; rotates    \
+                                 by batch->pos                                                                           */ \
     X(KV_WRITE, "kv_write")   /* k, v [T, K*d]       none         {K, d}; stores both under batch->pos                   */ \
-    X(ATTN, "attn")           /* q [T, H*d]          a [T, H*d]   {H, K, d, window}; param = scale. Reads the KV of its     \
-                                 sequence at positions max(0, pos-window+1)..pos; runs after the KV_WRITE of its layer   */ \
-    X(ACT, "act")             /* gate, up [., F]     silu(gate) * up   {F}                                               */ \
-    X(ADD, "add")             /* a, b [., n]         a + b        {n}                                                    */ \
+    X(ATTN, "attn")           /* q [T, H*d]          a [T, H*d]   {H, K, d, window}; scores times param[0], soft-capped     \
+                                 at param[1]. Reads the KV of its sequence at positions max(0, pos-window+1)..pos; runs     \
+                                 after the KV_WRITE of its layer                                                         */ \
+    X(ACT, "act")             /* gate, up [., F]     f(gate) * up {F, enum act_kind}                                     */ \
+    X(ADD, "add")             /* a, b [., n]         a + param[0] * b  {n}                                               */ \
     X(ALLREDUCE, "allreduce") /* x                   sum over ranks   {n, tp}                                            */
 
 enum op_kind {
@@ -43,7 +46,7 @@ struct op {
     int16_t in[3], out;         // activation slots, one writer each; -1: none
     int32_t weight, bias;       // tensor ids; -1: none
     int32_t dim[6];             // meaning per kind, in the table above
-    float param;
+    float param[2];             // likewise. Soft-capping at c is c * tanh(x / c); at 0 it is none
 };
 
 // What a tensor is, with its name in Hugging Face folders and in GGUF files (%d: the layer).
@@ -60,6 +63,8 @@ struct op {
     X(ATTN_O_BIAS, "attn_o_bias", "model.layers.%d.self_attn.o_proj.bias", "blk.%d.attn_output.bias")                       \
     X(ATTN_Q_NORM, "attn_q_norm", "model.layers.%d.self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight")                   \
     X(ATTN_K_NORM, "attn_k_norm", "model.layers.%d.self_attn.k_norm.weight", "blk.%d.attn_k_norm.weight")                   \
+    X(ATTN_POST_NORM, "attn_post_norm", "model.layers.%d.post_attention_layernorm.weight",                                  \
+      "blk.%d.post_attention_norm.weight")                                                                                  \
     X(FFN_NORM, "ffn_norm", "model.layers.%d.post_attention_layernorm.weight", "blk.%d.ffn_norm.weight")                    \
     X(FFN_GATE, "ffn_gate", "model.layers.%d.mlp.gate_proj.weight", "blk.%d.ffn_gate.weight")                               \
     X(FFN_UP, "ffn_up", "model.layers.%d.mlp.up_proj.weight", "blk.%d.ffn_up.weight")                                       \
@@ -67,6 +72,7 @@ struct op {
     X(FFN_GATE_BIAS, "ffn_gate_bias", "model.layers.%d.mlp.gate_proj.bias", "blk.%d.ffn_gate.bias")                         \
     X(FFN_UP_BIAS, "ffn_up_bias", "model.layers.%d.mlp.up_proj.bias", "blk.%d.ffn_up.bias")                                 \
     X(FFN_DOWN_BIAS, "ffn_down_bias", "model.layers.%d.mlp.down_proj.bias", "blk.%d.ffn_down.bias")                         \
+    X(FFN_POST_NORM, "ffn_post_norm", "model.layers.%d.post_feedforward_layernorm.weight", "blk.%d.post_ffw_norm.weight")   \
     X(OUTPUT_NORM, "output_norm", "model.norm.weight", "output_norm.weight")                                                \
     X(OUTPUT, "output", "lm_head.weight", "output.weight")
 
@@ -98,7 +104,7 @@ struct kv_group {
     int32_t window;                                  // 0: every position is kept and read
 };
 
-enum { PLAN_MAX_KV_GROUPS = 4 };
+enum { PLAN_MAX_KV_GROUPS = 4, PLAN_MAX_ROPES = 2 };
 
 struct plan {
     char model[128];
@@ -106,8 +112,8 @@ struct plan {
     int32_t hidden_size, vocab_size; // vocab_size: width of the logits slot (one rank's share)
     enum dtype act;                  // storage type of activation slots, for pricing
     enum dtype kv_k, kv_v;           // storage types of K and V
-    struct rope_spec rope;
-    int32_t n_ops, n_slots, n_tensors, n_kv_groups;
+    struct rope_spec rope[PLAN_MAX_ROPES];
+    int32_t n_ropes, n_ops, n_slots, n_tensors, n_kv_groups;
     struct op *op;              // [n_ops]
     struct slot *slot;          // [n_slots]
     struct tensor_spec *tensor; // [n_tensors]

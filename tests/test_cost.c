@@ -206,8 +206,10 @@ static void test_same_under_every_cover(void **state)
         struct model_spec spec = tiny_spec();
         struct batch batch = random_batch(seed, seed % 3 == 0);
         spec.tie_word_embeddings = seed % 2;
-        spec.qkv_bias = spec.qk_norm = seed % 5 == 0;
+        spec.qkv_bias = seed % 5 == 0;
+        spec.qk_norm = seed % 5 == 0 ? QK_NORM_HEAD : seed % 5 == 1 && seed % 4 ? QK_NORM_ROW : QK_NORM_NONE;
         spec.window[1] = seed % 7 ? 0 : 5;
+        spec.norm_place = (enum norm_place)(seed / 3 % 3);
         make(&plan, spec, DTYPE_BF16, DTYPE_BF16, seed % 4 ? 1 : 2);
         check_cover_is_free(&plan, &batch, seed);
         plan_free(&plan);

@@ -199,12 +199,13 @@ static struct shape make_shape(int32_t n_q, int32_t n_kv, int32_t head_dim, int3
     return s;
 }
 
-enum { N_SHAPES = 6 };
+enum { N_SHAPES = 9 };
 static struct shape shape_number(int i)
 {
-    struct shape s[N_SHAPES] = {make_shape(4, 2, 16, 0, DTYPE_F32),   make_shape(4, 4, 12, 6, DTYPE_BF16),
-                                make_shape(6, 1, 20, 17, DTYPE_INT8), make_shape(2, 2, 32, 1, DTYPE_F16),
-                                make_shape(4, 1, 32, 0, DTYPE_BF16),  make_shape(4, 2, 64, 0, DTYPE_INT8)};
+    struct shape s[N_SHAPES] = {
+        make_shape(4, 2, 16, 0, DTYPE_F32), make_shape(4, 4, 12, 6, DTYPE_BF16), make_shape(6, 1, 20, 17, DTYPE_INT8),
+        make_shape(2, 2, 32, 1, DTYPE_F16), make_shape(4, 1, 32, 0, DTYPE_BF16), make_shape(4, 2, 64, 0, DTYPE_INT8),
+        make_shape(4, 2, 32, 5, DTYPE_F32), make_shape(9, 3, 16, 0, DTYPE_BF16), make_shape(4, 2, 16, 7, DTYPE_BF16)};
     s[0].spec.qk_norm = true;
     s[1].spec.qkv_bias = s[1].spec.o_bias = s[1].spec.mlp_bias = true;
     s[2].weights = DTYPE_Q8_0;
@@ -215,6 +216,13 @@ static struct shape shape_number(int i)
     s[4].spec.tie_word_embeddings = true;
     s[4].weights = DTYPE_F16;
     s[5].weights = DTYPE_Q4_0;
+    // Gemma, OLMo-2 and Granite in small.
+    s[6].spec.norm_place = NORM_BOTH, s[6].spec.qk_norm = QK_NORM_HEAD, s[6].spec.hidden_act = ACT_GELU_TANH;
+    s[6].spec.embedding_multiplier = 8, s[6].spec.attn_logit_softcapping = 2, s[6].spec.final_logit_softcapping = 3;
+    s[6].spec.rope_local = (struct rope_spec){.rotary_dim = 16, .theta = 500};
+    s[7].spec.norm_place = NORM_AFTER, s[7].spec.qk_norm = QK_NORM_ROW;
+    s[8].spec.embedding_multiplier = 6, s[8].spec.residual_multiplier = 0.4f, s[8].spec.logits_scaling = 3;
+    s[8].spec.attention_multiplier = 0.09f, s[8].spec.o_bias = true, s[8].spec.rope.rotary_dim = 10;
     return s[i];
 }
 

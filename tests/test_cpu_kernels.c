@@ -247,6 +247,18 @@ static void assert_near(const float *a, const float *b, int32_t n, float toleran
         assert_true(fabsf(a[i] - b[i]) <= tolerance * (1 + fabsf(b[i])));
 }
 
+static void check_scale(const struct cpu_kernels *k, const float *x, int32_t n, float softcap)
+{
+    float expected[258], got[258];
+    memcpy(expected, x, (size_t)n * sizeof *x);
+    memcpy(got, x, (size_t)n * sizeof *x);
+    cpu_kernels_ref.scale(expected, 0.3f, softcap, n);
+    k->scale(got, 0.3f, softcap, n);
+    assert_near(got, expected, n, 1e-6f);
+    for (int32_t i = 0; i < n; i++)
+        assert_near(&got[i], &(float){softcap != 0 ? softcap * tanhf(0.3f * x[i] / softcap) : 0.3f * x[i]}, 1, 1e-6f);
+}
+
 static void test_elementwise_agree_with_the_reference(void **state)
 {
     (void)state;
@@ -269,18 +281,25 @@ static void test_elementwise_agree_with_the_reference(void **state)
             assert_near(got, expected, n, 1e-7f);
             for (int32_t j = 0; j < n; j++)
                 a[j] *= 20;
-            ref->silu_mul(a, b, expected, n);
-            k->silu_mul(a, b, got, n);
-            assert_near(got, expected, n, 1e-6f);
-            ref->add(a, b, expected, n);
-            k->add(a, b, got, n);
+            for (int act = 0; act < ACT_KIND_COUNT; act++) {
+                ref->act_mul[act](a, b, expected, n);
+                k->act_mul[act](a, b, got, n);
+                assert_near(got, expected, n, 1e-6f);
+            }
+            ref->add(a, b, 1, expected, n);
+            k->add(a, b, 1, got, n);
             assert_memory_equal(got, expected, (size_t)n * sizeof *got);
+            ref->add(a, b, 0.22f, expected, n);
+            k->add(a, b, 0.22f, got, n);
+            assert_near(got, expected, n, 1e-6f);
+            check_scale(k, a, n, 0);
+            check_scale(k, a, n, 5);
             free(a);
             free(b);
         }
 }
 
-static void test_silu_at_the_ends(void **state)
+static void test_activations_at_the_ends(void **state)
 {
     (void)state;
     for (int i = 0; i < N_ISAS; i++) {
@@ -289,7 +308,10 @@ static void test_silu_at_the_ends(void **state)
             continue;
         for (int k = 0; k < 20; k++)
             up[k] = 1;
-        ISA_TABLE[i]->silu_mul(gate, up, y, 20);
+        ISA_TABLE[i]->act_mul[ACT_SILU](gate, up, y, 20);
+        assert_true(y[0] == 0 && y[1] == 0 && y[2] == 100 && fabsf(y[3]) < 1e-30f && y[4] == 1000 && fabsf(y[5]) < 1e-30f);
+        assert_true(y[6] == 5e-31f && isnan(y[7]) && y[19] == 0);
+        ISA_TABLE[i]->act_mul[ACT_GELU_TANH](gate, up, y, 20);
         assert_true(y[0] == 0 && y[1] == 0 && y[2] == 100 && fabsf(y[3]) < 1e-30f && y[4] == 1000 && fabsf(y[5]) < 1e-30f);
         assert_true(y[6] == 5e-31f && isnan(y[7]) && y[19] == 0);
     }
@@ -343,15 +365,17 @@ static void free_cache(struct cache *c)
     free(c->v);
 }
 
-// softmax(scale q K^T) V over [begin, end) of one head.
-static void naive(const struct cache *c, const float *q, int32_t head, int32_t begin, int32_t end, float scale, double *out)
+// softmax(cap(scale q K^T)) V over [begin, end) of one head.
+static void naive(const struct cache *c, const float *q, int32_t begin, int32_t end, const struct attn_query *a, double *out)
 {
-    int32_t d = c->layer.head_dim, heads = c->layer.n_heads;
+    int32_t d = c->layer.head_dim, heads = c->layer.n_heads, head = a->head;
     double sum = 0, high = -INFINITY, *p = malloc((size_t)c->n * sizeof *p);
     for (int32_t t = begin; t < end; t++) {
         p[t] = 0;
         for (int32_t i = 0; i < d; i++)
-            p[t] += (double)q[i] * (double)c->k[(t * heads + head) * d + i] * (double)scale;
+            p[t] += (double)q[i] * (double)c->k[(t * heads + head) * d + i] * (double)a->scale;
+        if (a->softcap != 0)
+            p[t] = (double)a->softcap * tanh(p[t] / (double)a->softcap);
         high = fmax(high, p[t]);
     }
     for (int32_t i = 0; i < d; i++)
@@ -372,7 +396,7 @@ enum { MAX_QUERIES = 40 };
 // Rows at the last n_rows positions, `group` heads each, over the part [first, end); window 0: none. Returns the largest
 // error; `shift` moves what the kernel sees, for the negative control.
 static float attention_error(const struct cpu_kernels *k, const struct cache *c, int32_t n_rows, int32_t group,
-                             int32_t first, int32_t end, int32_t window, int32_t shift)
+                             int32_t first, int32_t end, int32_t window, float softcap, int32_t shift)
 {
     int32_t d = c->layer.head_dim, n = n_rows * group, begin_of[MAX_QUERIES], end_of[MAX_QUERIES];
     const float *q[MAX_QUERIES];
@@ -392,7 +416,8 @@ static float attention_error(const struct cpu_kernels *k, const struct cache *c,
                            .q = q,
                            .begin = begin_of,
                            .end = end_of,
-                           .scale = 0.7f};
+                           .scale = 0.7f,
+                           .softcap = softcap};
     k->attn(&a, first, end, &(struct attn_part){max, sum, acc}, scratch);
     for (int32_t i = 0; i < n; i++) {
         int32_t from = begin_of[i] - (begin_of[i] ? shift : 0), to = end_of[i] < end ? end_of[i] : end;
@@ -401,7 +426,7 @@ static float attention_error(const struct cpu_kernels *k, const struct cache *c,
             assert_true(sum[i] == 0 && max[i] == -INFINITY);
             continue;
         }
-        naive(c, q[i], a.head, from, to, a.scale, expected);
+        naive(c, q[i], from, to, &a, expected);
         for (int32_t j = 0; j < d; j++)
             worst = fmaxf(worst, fabsf(acc[i * d + j] / sum[i] - (float)expected[j]));
     }
@@ -426,7 +451,7 @@ static void test_attention_agrees_with_the_formula(void **state)
                 int32_t bs = block[(s + (size_t)t) % 5], d = dims[(s + (size_t)t) % 4];
                 struct cache c = make_cache(KV_TYPE[t], KV_TYPE[(t + s) % 4], 1 + (int32_t)s % 3, d, bs, shape[s].n);
                 float error = attention_error(ISA_TABLE[i], &c, shape[s].rows, shape[s].group, shape[s].first, shape[s].end,
-                                              shape[s].window, 0);
+                                              shape[s].window, t % 2 ? 0 : 3, 0);
                 if (!(error < 5e-6f))
                     fail_msg("%s, shape %zu, %s KV: error %g", ISA_TABLE[i]->name, s, dtype_name(KV_TYPE[t]), (double)error);
                 free_cache(&c);
@@ -440,9 +465,9 @@ static void test_attention_notices_a_window_off_by_one(void **state)
         if (!isa_runs(i))
             continue;
         struct cache c = make_cache(DTYPE_BF16, DTYPE_BF16, 2, 64, 16, 50);
-        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, 0) < 5e-6f);
-        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, 1) > 1e-3f);
-        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, -1) > 1e-3f);
+        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, 0, 0) < 5e-6f);
+        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, 0, 1) > 1e-3f);
+        assert_true(attention_error(ISA_TABLE[i], &c, 6, 2, 0, 50, 8, 0, -1) > 1e-3f);
         free_cache(&c);
     }
 }
@@ -473,7 +498,7 @@ int main(void)
         cmocka_unit_test(test_kv_rounds_as_the_conversion_does),
         cmocka_unit_test(test_int8_of_zeros),
         cmocka_unit_test(test_elementwise_agree_with_the_reference),
-        cmocka_unit_test(test_silu_at_the_ends),
+        cmocka_unit_test(test_activations_at_the_ends),
         cmocka_unit_test(test_attention_agrees_with_the_formula),
         cmocka_unit_test(test_attention_notices_a_window_off_by_one),
         cmocka_unit_test(test_unknown_instruction_sets_are_refused),

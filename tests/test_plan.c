@@ -163,6 +163,91 @@ static void test_structure(void **state)
         }
 }
 
+static void make_tiny(struct plan *plan, const struct model_spec *spec)
+{
+    struct plan_options options = plan_options_default(DTYPE_F32);
+    struct error e = {0};
+    if (!plan_make(plan, spec, &options, &e))
+        fail_msg("%s", e.message);
+    check_structure(plan);
+}
+
+// Two layers: a norm before attention and feed-forward, behind both, or around them; one more before the head.
+static void test_places_of_norms(void **state)
+{
+    static const int32_t N[] = {2 * 2 + 1, 2 * 4 + 1, 2 * 2 + 1};
+    (void)state;
+    for (int place = NORM_BEFORE; place <= NORM_AFTER; place++)
+        for (int qk = QK_NORM_NONE; qk <= QK_NORM_ROW; qk++) {
+            struct model_spec spec = tiny_spec();
+            struct plan plan;
+            spec.norm_place = (enum norm_place)place, spec.qk_norm = (enum qk_norm)qk;
+            make_tiny(&plan, &spec);
+            assert_int_equal(count_kind(&plan, OP_NORM), N[place] + (qk == QK_NORM_NONE ? 0 : 4));
+            for (int32_t i = 0; i < plan.n_tensors; i++) {
+                bool q = plan.tensor[i].role == TENSOR_ATTN_Q_NORM, k = plan.tensor[i].role == TENSOR_ATTN_K_NORM;
+                if (q || k)
+                    assert_int_equal(plan.tensor[i].cols, qk == QK_NORM_HEAD ? 16 : q ? 4 * 16 : 2 * 16);
+            }
+            plan_free(&plan);
+        }
+}
+
+static const struct op *first_of(const struct plan *plan, enum op_kind kind, int32_t layer)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == kind && (layer < 0 || plan->op[i].layer == layer))
+            return &plan->op[i];
+    fail_msg("no %s in layer %d", op_kind_name(kind), layer);
+    return NULL;
+}
+
+static void check_factors(const struct plan *plan, float embed, float attn, float cap, float add, float head, float head_cap)
+{
+    const struct op *last = &plan->op[plan->n_ops - 1];
+    assert_true(first_of(plan, OP_EMBED, -1)->param[0] == embed && first_of(plan, OP_LINEAR, 0)->param[0] == 1);
+    assert_true(first_of(plan, OP_ATTN, 1)->param[0] == attn && first_of(plan, OP_ATTN, 1)->param[1] == cap);
+    assert_true(first_of(plan, OP_ADD, 1)->param[0] == add && first_of(plan, OP_LINEAR, 0)->param[1] == 0);
+    assert_true(last->param[0] == head && last->param[1] == head_cap);
+}
+
+static void test_factors(void **state)
+{
+    struct model_spec spec = tiny_spec();
+    struct plan plan;
+    (void)state;
+    make_tiny(&plan, &spec);
+    check_factors(&plan, 1, 0.25f, 0, 1, 1, 0);
+    assert_int_equal(first_of(&plan, OP_ACT, 1)->dim[1], ACT_SILU);
+    plan_free(&plan);
+    spec.embedding_multiplier = 8, spec.attention_multiplier = 0.5f, spec.residual_multiplier = 0.22f;
+    spec.logits_scaling = 4, spec.attn_logit_softcapping = 50, spec.final_logit_softcapping = 30;
+    spec.hidden_act = ACT_GELU_TANH;
+    make_tiny(&plan, &spec);
+    check_factors(&plan, 8, 0.5f, 50, 0.22f, 0.25f, 30);
+    assert_int_equal(first_of(&plan, OP_ACT, 1)->dim[1], ACT_GELU_TANH);
+    plan_free(&plan);
+}
+
+// Layers with a window turn by the local rope where the model has one.
+static void test_rope_by_kind_of_layer(void **state)
+{
+    struct model_spec spec = tiny_spec();
+    struct plan plan;
+    (void)state;
+    spec.window[0] = 4;
+    make_tiny(&plan, &spec);
+    assert_int_equal(plan.n_ropes, 1);
+    assert_int_equal(first_of(&plan, OP_ROPE, 0)->dim[3], 0);
+    plan_free(&plan);
+    spec.rope_local = (struct rope_spec){.rotary_dim = 8, .theta = 100};
+    make_tiny(&plan, &spec);
+    const struct op *local = first_of(&plan, OP_ROPE, 0), *global = first_of(&plan, OP_ROPE, 1);
+    assert_true(plan.n_ropes == 2 && plan.rope[local->dim[3]].theta == 100 && local->dim[2] == 8);
+    assert_true(plan.rope[global->dim[3]].theta == 10000 && global->dim[2] == 16);
+    plan_free(&plan);
+}
+
 static uint64_t kv_per_token(const struct shape *shape, enum dtype weights, int32_t tp)
 {
     struct plan plan;
@@ -230,6 +315,11 @@ static void test_shards_that_do_not_divide(void **state)
     assert_false(plan_make(&plan, &spec, &options, &e));
     assert_int_equal(e.kind, ERROR_UNSUPPORTED);
     assert_non_null(strstr(e.message, "28 attention heads"));
+    struct model_spec by_row = tiny_spec();
+    by_row.qk_norm = QK_NORM_ROW;
+    options.tp = 2;
+    assert_false(plan_make(&plan, &by_row, &options, &e));
+    assert_int_equal(e.kind, ERROR_UNSUPPORTED);
     options.tp = -1;
     assert_false(plan_make(&plan, &spec, &options, &e));
     assert_int_equal(e.kind, ERROR_USAGE);
@@ -359,6 +449,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_places_of_norms),
+        cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_rope_by_kind_of_layer),
         cmocka_unit_test(test_kv_bytes_per_token),
         cmocka_unit_test(test_quantized_kv_counts_its_scales),
         cmocka_unit_test(test_tensor_parallel_shares),

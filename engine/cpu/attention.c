@@ -84,8 +84,11 @@ static void tile_begin(const struct share *w, const struct op *op, const struct 
     const struct batch *b = w->step->batch;
     const struct attn_tile *a = &w->step->cpu->tile[tile];
     float *scratch = member_scratch(w);
-    t->query = (struct attn_query){
-        .kv = layer, .table = b->table + (size_t)a->seq * (size_t)b->table_stride, .head = head, .scale = op->param};
+    t->query = (struct attn_query){.kv = layer,
+                                   .table = b->table + (size_t)a->seq * (size_t)b->table_stride,
+                                   .head = head,
+                                   .scale = op->param[0],
+                                   .softcap = op->param[1]};
     list_queries(w->step, op, a, head, t, &scratch);
     t->part = take_part(&scratch, t->query.n, op->dim[2]);
     t->total = take_part(&scratch, t->query.n, op->dim[2]);

@@ -57,9 +57,8 @@ static bool take_tensors(struct cpu *c, const struct plan *plan, const struct te
 {
     c->tensor = calloc((size_t)plan->n_tensors, sizeof *c->tensor);
     c->vector = calloc((size_t)plan->n_tensors, sizeof *c->vector);
-    c->inv_freq = calloc((size_t)plan->rope.rotary_dim / 2 + 1, sizeof *c->inv_freq);
     c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
-    bool ok = c->tensor && c->vector && c->inv_freq && c->spans;
+    bool ok = c->tensor && c->vector && c->spans;
     for (int32_t i = 0; ok && i < plan->n_tensors; i++) {
         c->tensor[i] = weights[i];
         if (weights[i].rows > 1)
@@ -69,8 +68,8 @@ static bool take_tensors(struct cpu *c, const struct plan *plan, const struct te
         if (ok)
             dtype_to_f32(weights[i].dtype, weights[i].data, c->vector[i], (size_t)weights[i].cols);
     }
-    if (ok)
-        rope_inv_freq(&plan->rope, c->inv_freq);
+    for (int32_t i = 0; i < plan->n_ropes; i++)
+        rope_inv_freq(&plan->rope[i], c->turns[i].inv_freq);
     return ok || error_set(e, ERROR_MEMORY, "no memory for the norms of '%s'", plan->model);
 }
 
@@ -88,26 +87,36 @@ static uint64_t to_line(uint64_t floats)
     return (floats + 15) / 16 * 16;
 }
 
+static uint64_t turn_floats(const struct plan *plan, int32_t which, const struct kv_config *config)
+{
+    return to_line((uint64_t)config->max_tokens * (uint64_t)(plan->rope[which].rotary_dim / 2));
+}
+
 // One mapping, cut up.
 static bool take_scratch(struct cpu *c, const struct plan *plan, const struct kv_config *config, struct error *e)
 {
-    uint64_t turns = to_line((uint64_t)config->max_tokens * (uint64_t)(plan->rope.rotary_dim / 2));
+    uint64_t turns = 0;
+    for (int32_t i = 0; i < plan->n_ropes; i++)
+        turns += 2 * turn_floats(plan, i, config);
     uint64_t gather = to_line((uint64_t)config->max_out * (uint64_t)widest_slot(plan));
     uint64_t linear = linear_scratch_floats(plan), attention = attention_scratch_floats(plan);
     c->member_floats = to_line(linear > attention ? linear : attention);
     uint64_t members = c->member_floats * (uint64_t)team_size(c->team);
-    c->scratch_bytes = (2 * turns + gather + CPU_PARTS + members) * sizeof(float);
+    c->scratch_bytes = (turns + gather + CPU_PARTS + members) * sizeof(float);
     c->scratch = memory_map(c->scratch_bytes, "scratch memory", e);
     c->tile = malloc((size_t)config->max_tokens * sizeof *c->tile);
     if (!c->scratch)
         return false;
     if (!c->tile)
         return error_set(e, ERROR_MEMORY, "no memory for the tiles of %d rows", config->max_tokens);
-    c->cos = c->scratch;
-    c->sin = c->cos + turns;
-    c->gather = c->sin + turns;
+    c->gather = c->scratch + turns;
     c->parts = c->gather + gather;
     c->member_scratch = c->parts + CPU_PARTS;
+    float *at = c->scratch;
+    for (int32_t i = 0; i < plan->n_ropes; i++) {
+        c->turns[i].cos = at, at += turn_floats(plan, i, config);
+        c->turns[i].sin = at, at += turn_floats(plan, i, config);
+    }
     return true;
 }
 
@@ -117,7 +126,6 @@ static void unload(struct cpu *c)
         free(c->vector[i]);
     free(c->vector);
     free(c->tensor);
-    free(c->inv_freq);
     free(c->spans);
     free(c->tile);
     memory_unmap(c->scratch, c->scratch_bytes);

@@ -27,7 +27,8 @@ static bool turned(const struct op *op)
 
 static bool normed_and_turned(const struct op *op)
 {
-    return op[2].in[0] == op[0].out && op[3].in[0] == op[1].out && turned(op + 2);
+    bool by_head = op[0].dim[0] == op[2].dim[0] && op[1].dim[0] == op[3].dim[0];
+    return by_head && op[2].in[0] == op[0].out && op[3].in[0] == op[1].out && turned(op + 2);
 }
 
 enum { LONGEST = 5 };

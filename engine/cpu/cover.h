@@ -11,13 +11,13 @@
     X(LINEAR, "linear")                      /* one linear layer */                                                         \
     X(QKV, "qkv")                            /* three linear layers over one input */                                       \
     X(LINEAR_ADD, "linear+add")              /* a linear layer and the residual */                                          \
-    X(GATE_UP_ACT, "gate+up+act")            /* two linear layers over one input, silu(gate) * up */                        \
+    X(GATE_UP_ACT, "gate+up+act")            /* two linear layers over one input, act(gate) * up */                         \
     X(ROPE, "rope")                          /* rotary embedding */                                                         \
     X(KV_WRITE, "kv_write")                  /* K and V into the cache */                                                   \
     X(ROPE_KV, "rope+kv_write")              /* q and k turned, K and V into the cache */                                   \
     X(NORM_ROPE_KV, "qk_norm+rope+kv_write") /* the same behind QK-norm */                                                  \
     X(ATTN, "attn")                          /* paged attention */                                                          \
-    X(ACT, "act")                            /* silu(gate) * up */                                                          \
+    X(ACT, "act")                            /* act(gate) * up */                                                           \
     X(ADD, "add")                            /* the residual */
 
 enum cpu_span {

@@ -4,16 +4,17 @@
 #include <math.h>
 
 // cos and sin of each row's angles, once per step for all layers. The product is rounded to f32 as in the published models.
-static void turn_table(const struct share *w)
+static void turn_table(const struct share *w, int32_t which)
 {
-    struct step *s = w->step;
-    int32_t half = s->cpu->plan->rope.rotary_dim / 2, first, end;
+    const struct step *s = w->step;
+    const struct turns *turns = &s->cpu->turns[which];
+    int32_t half = s->cpu->plan->rope[which].rotary_dim / 2, first, end;
     share_range(w, s->batch->n_tokens, 1, &first, &end);
     for (int32_t t = first; t < end; t++)
         for (int32_t i = 0; i < half; i++) {
-            float angle = (float)s->batch->pos[t] * s->cpu->inv_freq[i];
-            s->cpu->cos[(size_t)t * (size_t)half + (size_t)i] = cosf(angle);
-            s->cpu->sin[(size_t)t * (size_t)half + (size_t)i] = sinf(angle);
+            float angle = (float)s->batch->pos[t] * turns->inv_freq[i];
+            turns->cos[(size_t)t * (size_t)half + (size_t)i] = cosf(angle);
+            turns->sin[(size_t)t * (size_t)half + (size_t)i] = sinf(angle);
         }
 }
 
@@ -24,17 +25,21 @@ void walk_embed(const struct share *w, const struct span *span)
     const struct tensor *t = &s->cpu->tensor[op->weight];
     uint64_t row_bytes = dtype_row_bytes(t->dtype, (uint64_t)t->cols);
     int32_t first, end;
-    turn_table(w);
+    for (int32_t i = 0; i < s->cpu->plan->n_ropes; i++)
+        turn_table(w, i);
     share_range(w, rows_of(s, op), 1, &first, &end);
-    for (int32_t r = first; r < end; r++)
+    for (int32_t r = first; r < end; r++) {
         s->cpu->kernels->to_f32[t->dtype]((const uint8_t *)t->data + (uint64_t)s->batch->token[r] * row_bytes,
                                           out_row(s, op, r), t->cols);
+        if (op->param[0] != 1)
+            s->cpu->kernels->scale(out_row(s, op, r), op->param[0], 0, t->cols);
+    }
 }
 
 static void norm_group(const struct step *s, const struct op *op, int32_t row, int32_t group)
 {
     int32_t at = group * op->dim[1];
-    s->cpu->kernels->norm(in_row(s, op, 0, row) + at, s->cpu->vector[op->weight], op->param, out_row(s, op, row) + at,
+    s->cpu->kernels->norm(in_row(s, op, 0, row) + at, s->cpu->vector[op->weight], op->param[0], out_row(s, op, row) + at,
                           op->dim[1]);
 }
 
@@ -51,7 +56,8 @@ static void rope_head(const struct step *s, const struct op *op, int32_t row, in
 {
     size_t table = (size_t)row * (size_t)(op->dim[2] / 2);
     int32_t at = head * op->dim[1];
-    s->cpu->kernels->rope(in_row(s, op, 0, row) + at, s->cpu->cos + table, s->cpu->sin + table, out_row(s, op, row) + at,
+    const struct turns *turns = &s->cpu->turns[op->dim[3]];
+    s->cpu->kernels->rope(in_row(s, op, 0, row) + at, turns->cos + table, turns->sin + table, out_row(s, op, row) + at,
                           op->dim[1], op->dim[2]);
 }
 
@@ -120,25 +126,24 @@ void walk_rope_kv(const struct share *w, const struct span *span)
     }
 }
 
-// The member's part of all values of an elementwise operation, in whole rows where there are enough.
-static void walk_values(const struct share *w, const struct op *op,
-                        void (*kernel)(const float *, const float *, float *, int32_t))
+static void values(const struct cpu_kernels *k, const struct op *op, const float *a, const float *b, float *y, int32_t n)
 {
+    if (op->kind == OP_ADD)
+        k->add(a, b, op->param[0], y, n);
+    else
+        k->act_mul[op->dim[1]](a, b, y, n);
+}
+
+// ACT and ADD: the member's part of all values, in whole rows where there are enough.
+void walk_values(const struct share *w, const struct span *span)
+{
+    const struct op *op = &w->step->cpu->plan->op[span->first];
     int32_t width = op->dim[0], n_rows = rows_of(w->step, op), first, end;
     bool by_row = n_rows >= w->n_members;
     share_range(w, by_row ? n_rows : width, by_row ? 1 : 16, &first, &end);
     for (int32_t r = by_row ? first : 0; r < (by_row ? end : n_rows); r++) {
         int32_t at = by_row ? 0 : first, n = by_row ? width : end - first;
-        kernel(in_row(w->step, op, 0, r) + at, in_row(w->step, op, 1, r) + at, out_row(w->step, op, r) + at, n);
+        values(w->step->cpu->kernels, op, in_row(w->step, op, 0, r) + at, in_row(w->step, op, 1, r) + at,
+               out_row(w->step, op, r) + at, n);
     }
-}
-
-void walk_act(const struct share *w, const struct span *span)
-{
-    walk_values(w, &w->step->cpu->plan->op[span->first], w->step->cpu->kernels->silu_mul);
-}
-
-void walk_add(const struct share *w, const struct span *span)
-{
-    walk_values(w, &w->step->cpu->plan->op[span->first], w->step->cpu->kernels->add);
 }

@@ -42,7 +42,9 @@ KV_TYPES(X)
 void SYM(norm)(const float *x, const float *weight, float eps, float *y, int32_t n);
 void SYM(rope)(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim);
 void SYM(silu_mul)(const float *gate, const float *up, float *y, int32_t n);
-void SYM(add)(const float *a, const float *b, float *y, int32_t n);
+void SYM(gelu_tanh_mul)(const float *gate, const float *up, float *y, int32_t n);
+void SYM(add)(const float *a, const float *b, float factor, float *y, int32_t n);
+void SYM(scale)(float *x, float factor, float softcap, int32_t n);
 
 // kernels_probe.c
 double SYM(flops_f32)(int64_t n);

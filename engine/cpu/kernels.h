@@ -31,7 +31,7 @@ struct attn_query {
     const float *const *q; // [n] rows of head_dim values
     const int32_t *begin;  // [n] positions begin[i] .. end[i] - 1 are seen
     const int32_t *end;
-    float scale;
+    float scale, softcap; // scores times scale, then soft-capped; 0: not capped
 };
 
 // A softmax that is not divided yet: max of the scores, sum of exp(score - max), and the sum of V weighted alike.
@@ -56,8 +56,9 @@ struct cpu_kernels {
 
     void (*norm)(const float *x, const float *weight, float eps, float *y, int32_t n);
     void (*rope)(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim);
-    void (*silu_mul)(const float *gate, const float *up, float *y, int32_t n); // y may be gate or up
-    void (*add)(const float *a, const float *b, float *y, int32_t n);
+    void (*act_mul[ACT_KIND_COUNT])(const float *gate, const float *up, float *y, int32_t n); // y may be gate or up
+    void (*add)(const float *a, const float *b, float factor, float *y, int32_t n);           // y = a + factor * b
+    void (*scale)(float *x, float factor, float softcap, int32_t n); // in place: times factor, then soft-capped if not 0
 
     // For probe.c. n steps of register-only arithmetic; returns the FLOPs done, 0 where this CPU has none of the type.
     double (*flops[DTYPE_COUNT])(int64_t n);

@@ -187,6 +187,12 @@ static void seeing(const struct attn_query *a, int32_t first, int32_t end, int32
         continue;
 }
 
+static void cap(float *s, int32_t n, float softcap)
+{
+    for (int32_t i = 0; i < n; i += VL)
+        vf_store(s + i, vf_softcap(vf_load(s + i), softcap));
+}
+
 static void attend_tile(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
 {
     int32_t d = a->kv->head_dim, width = (d + VL - 1) / VL * VL, low, high, i;
@@ -201,6 +207,8 @@ static void attend_tile(const struct attn_query *a, int32_t first, int32_t end, 
         scores(a->q + i, k, d, a->scale, QUERIES, s + (size_t)i * ATTN_TILE);
     for (; i < high; i++)
         scores(a->q + i, k, d, a->scale, 1, s + (size_t)i * ATTN_TILE);
+    if (a->softcap != 0)
+        cap(s + (size_t)low * ATTN_TILE, (high - low) * ATTN_TILE, a->softcap);
     for (i = low; i < high; i++)
         correction[i] =
             soften(s + (size_t)i * ATTN_TILE, a->begin[i] - first, a->end[i] - first, &out->max[i], &out->sum[i]);

@@ -56,11 +56,37 @@ void SYM(silu_mul)(const float *gate, const float *up, float *y, int32_t n)
         vf_store_n(y + i, silu(vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
 }
 
-void SYM(add)(const float *a, const float *b, float *y, int32_t n)
+// x * Phi(x) by its approximation x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+SPECIALIZE vf gelu_tanh(vf gate, vf up)
+{
+    vf cube = vf_mul(vf_mul(gate, gate), gate), u = vf_fma(vf_set(0.044715f), cube, gate);
+    vf e = vf_exp(vf_mul(vf_set(-2 * 0.7978845608f), u));
+    return vf_mul(vf_div(gate, vf_add(vf_set(1), e)), up);
+}
+
+void SYM(gelu_tanh_mul)(const float *gate, const float *up, float *y, int32_t n)
 {
     int32_t i = 0;
     for (; i + VL <= n; i += VL)
-        vf_store(y + i, vf_add(vf_load(a + i), vf_load(b + i)));
-    for (; i < n; i++)
-        y[i] = a[i] + b[i];
+        vf_store(y + i, gelu_tanh(vf_load(gate + i), vf_load(up + i)));
+    if (i < n)
+        vf_store_n(y + i, gelu_tanh(vf_load_n(gate + i, n - i), vf_load_n(up + i, n - i)), n - i);
+}
+
+void SYM(add)(const float *a, const float *b, float factor, float *y, int32_t n)
+{
+    int32_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(y + i, vf_fma(vf_set(factor), vf_load(b + i), vf_load(a + i)));
+    if (i < n)
+        vf_store_n(y + i, vf_fma(vf_set(factor), vf_load_n(b + i, n - i), vf_load_n(a + i, n - i)), n - i);
+}
+
+void SYM(scale)(float *x, float factor, float softcap, int32_t n)
+{
+    for (int32_t i = 0; i < n; i += VL) {
+        int32_t left = n - i < VL ? n - i : VL;
+        vf v = vf_mul(vf_load_n(x + i, left), vf_set(factor));
+        vf_store_n(x + i, softcap != 0 ? vf_softcap(v, softcap) : v, left);
+    }
 }

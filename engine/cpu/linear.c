@@ -56,19 +56,20 @@ static void gemm_panel(const struct share *w, const struct op *op, const float *
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n_rows, end - first, n_in, 1, x, n_in, panel, n_in, 0, y, n_out);
     const float *bias = bias_of(c, op);
     for (int32_t r = 0; bias && r < n_rows; r++)
-        c->kernels->add(y + (size_t)r * (size_t)n_out, bias + first, y + (size_t)r * (size_t)n_out, end - first);
+        c->kernels->add(y + (size_t)r * (size_t)n_out, bias + first, 1, y + (size_t)r * (size_t)n_out, end - first);
 }
 
 // Outputs first .. end-1 of one layer, all rows.
 static void linear_part(const struct share *w, const struct op *op, uint16_t strategy, int32_t first, int32_t end)
 {
-    if (strategy == CPU_STRATEGY_ROWS) {
+    const float *x = strategy == CPU_STRATEGY_GEMM ? gemm_input(w->step, op) : NULL;
+    if (!x)
         linear_by_rows(w, op, first, end);
-        return;
-    }
-    const float *x = gemm_input(w->step, op);
-    for (int32_t o = first; o < end; o += CPU_PANEL)
+    for (int32_t o = first; x && o < end; o += CPU_PANEL)
         gemm_panel(w, op, x, o, o + CPU_PANEL < end ? o + CPU_PANEL : end);
+    bool plain = op->param[0] == 1 && op->param[1] == 0;
+    for (int32_t r = 0; !plain && r < rows_of(w->step, op); r++)
+        w->step->cpu->kernels->scale(out_row(w->step, op, r) + first, op->param[0], op->param[1], end - first);
 }
 
 // sgemm wants adjacent rows: copies the rows wanted by a ROWS_OUT operation side by side.
@@ -111,7 +112,7 @@ void walk_linear_add(const struct share *w, const struct span *span)
         return;
     linear_part(w, op, span->strategy, first, end);
     for (int32_t r = 0; r < rows_of(w->step, add); r++)
-        c->kernels->add(in_row(w->step, add, 0, r) + first, in_row(w->step, add, 1, r) + first,
+        c->kernels->add(in_row(w->step, add, 0, r) + first, in_row(w->step, add, 1, r) + first, add->param[0],
                         out_row(w->step, add, r) + first, end - first);
 }
 
@@ -127,8 +128,8 @@ void walk_gate_up_act(const struct share *w, const struct span *span)
     linear_part(w, op, span->strategy, first, end);
     linear_part(w, op + 1, span->strategy, first, end);
     for (int32_t r = 0; r < rows_of(w->step, act); r++)
-        c->kernels->silu_mul(in_row(w->step, act, 0, r) + first, in_row(w->step, act, 1, r) + first,
-                             out_row(w->step, act, r) + first, end - first);
+        c->kernels->act_mul[act->dim[1]](in_row(w->step, act, 0, r) + first, in_row(w->step, act, 1, r) + first,
+                                         out_row(w->step, act, r) + first, end - first);
 }
 
 uint64_t linear_scratch_floats(const struct plan *plan)

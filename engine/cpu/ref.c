@@ -95,6 +95,8 @@ static void attend(const struct attn_query *a, const float *q, int32_t first, in
     for (int32_t p = first; p < end; p++) {
         kv_load(a, KV_K, p, row);
         score[p - first] = a->scale * dot(q, row, d);
+        if (a->softcap != 0)
+            score[p - first] = a->softcap * tanhf(score[p - first] / a->softcap);
         *max = fmaxf(*max, score[p - first]);
     }
     for (int32_t p = first; p < end; p++) {
@@ -142,10 +144,28 @@ static void ref_silu_mul(const float *gate, const float *up, float *y, int32_t n
         y[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
 }
 
-static void ref_add(const float *a, const float *b, float *y, int32_t n)
+// Hendrycks, Gimpel 2016: the approximation of x * Phi(x) by tanh.
+static void ref_gelu_tanh_mul(const float *gate, const float *up, float *y, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        float x = gate[i], u = sqrtf(2 / 3.14159265f) * (x + 0.044715f * x * x * x);
+        y[i] = x * (1 + tanhf(u)) / 2 * up[i];
+    }
+}
+
+static void ref_add(const float *a, const float *b, float factor, float *y, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
+        y[i] = a[i] + factor * b[i];
+}
+
+static void ref_scale(float *x, float factor, float softcap, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        x[i] *= factor;
+        if (softcap != 0)
+            x[i] = softcap * tanhf(x[i] / softcap);
+    }
 }
 
 static double ref_flops_f32(int64_t n)
@@ -192,8 +212,9 @@ const struct cpu_kernels cpu_kernels_ref = {
     .attn = ref_attn,
     .norm = ref_norm,
     .rope = ref_rope,
-    .silu_mul = ref_silu_mul,
+    .act_mul = {[ACT_SILU] = ref_silu_mul, [ACT_GELU_TANH] = ref_gelu_tanh_mul},
     .add = ref_add,
+    .scale = ref_scale,
     .flops = {[DTYPE_F32] = ref_flops_f32},
     .stream = ref_stream,
 };

@@ -403,4 +403,11 @@ SPECIALIZE vf vf_exp(vf x)
     return vf_zero_below(x, lowest, vf_mul(p, power));
 }
 
+// cap * tanh(x / cap) = cap - 2 cap / (exp(2 x / cap) + 1)
+SPECIALIZE vf vf_softcap(vf x, float cap)
+{
+    vf e = vf_exp(vf_mul(x, vf_set(2 / cap)));
+    return vf_sub(vf_set(cap), vf_div(vf_set(2 * cap), vf_add(e, vf_set(1))));
+}
+
 #endif

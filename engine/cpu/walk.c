@@ -52,8 +52,8 @@ static void (*const WALK[CPU_SPAN_COUNT])(const struct share *, const struct spa
     [CPU_SPAN_ROPE_KV] = walk_rope_kv,
     [CPU_SPAN_NORM_ROPE_KV] = walk_rope_kv,
     [CPU_SPAN_ATTN] = walk_attn,
-    [CPU_SPAN_ACT] = walk_act,
-    [CPU_SPAN_ADD] = walk_add,
+    [CPU_SPAN_ACT] = walk_values,
+    [CPU_SPAN_ADD] = walk_values,
 };
 
 static void walk_spans(void *ctx, int32_t member, int32_t n_members)

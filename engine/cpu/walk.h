@@ -21,6 +21,12 @@ struct attn_tile {
     int32_t seq, first_row, n_rows;
 };
 
+// Angles of one of the plan's ropes.
+struct turns {
+    float inv_freq[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2]
+    float *cos, *sin;                     // [max_tokens, rotary_dim / 2], in the scratch memory
+};
+
 struct cpu {
     const struct cpu_kernels *kernels;
     bool gemm; // many rows go through BLAS, which sums in an order of its own
@@ -29,7 +35,6 @@ struct cpu {
     struct kv_config config;
     struct tensor *tensor; // [n_tensors]
     float **vector;        // [n_tensors] norm weights and biases as f32, NULL for matrices
-    float *inv_freq;       // [rotary_dim / 2]
     struct kv_storage kv;
     struct slots slots;
     struct span *spans; // [n_ops]
@@ -38,7 +43,7 @@ struct cpu {
     // Scratch, one mapping.
     float *scratch;
     uint64_t scratch_bytes;
-    float *cos, *sin;           // [max_tokens, rotary_dim / 2]
+    struct turns turns[PLAN_MAX_ROPES];
     float *gather;              // [max_out, widest input]
     float *parts;               // [CPU_PARTS]
     float *member_scratch;      // [members, member_floats]
@@ -98,7 +103,6 @@ void walk_norm(const struct share *w, const struct span *span);
 void walk_rope(const struct share *w, const struct span *span);
 void walk_kv_write(const struct share *w, const struct span *span);
 void walk_rope_kv(const struct share *w, const struct span *span);
-void walk_act(const struct share *w, const struct span *span);
-void walk_add(const struct share *w, const struct span *span);
+void walk_values(const struct share *w, const struct span *span);
 
 #endif
