@@ -69,8 +69,8 @@ struct cpu_kernels {
 // Floats of scratch that `attn` needs for n queries: K and V of a tile, scores, corrections.
 static inline uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
 {
-    uint64_t tile = (uint64_t)head_dim + ((uint64_t)head_dim + 15) / 16 * 16 + (uint64_t)n;
-    return tile * ATTN_TILE + (uint64_t)n;
+    uint64_t width = ((uint64_t)head_dim + 15) / 16 * 16;
+    return (2 * width + (uint64_t)n) * ATTN_TILE + (uint64_t)n;
 }
 
 extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx512;

@@ -10,22 +10,27 @@
 
 enum { COLUMNS = ATTN_TILE / VL, QUERIES = VL == 16 ? 4 : 2, WIDE = 4 }; // vectors per tile; register tiles of both products
 
-// The rows of a tile in storage; NULL beyond its end.
+// The rows of a tile in storage; beyond the end a row of zeros.
 struct tile_rows {
     const uint8_t *row[ATTN_TILE];
     float scale[ATTN_TILE];
 };
+
+static const uint8_t ZEROS[CPU_MAX_HEAD_DIM * 4];
 
 static void find_rows(const struct attn_query *a, int side, int32_t first, int32_t end, struct tile_rows *t)
 {
     const struct kv_layer *l = a->kv;
     for (int32_t i = 0; i < ATTN_TILE;) {
         int32_t pos = first + i, in_block = pos % l->block_size, stop = i + l->block_size - in_block;
-        const uint8_t *values = pos < end ? kv_values(l, side, a->table[pos / l->block_size], a->head) : NULL;
-        for (; i < stop && i < ATTN_TILE; i++, in_block++) {
-            bool real = first + i < end;
-            t->row[i] = real ? values + (uint64_t)in_block * l->row_bytes[side] : NULL;
-            t->scale[i] = real && l->type[side] == DTYPE_INT8 ? f16_to_f32(kv_scales(l, side, values)[in_block]) : 1;
+        if (pos >= end) {
+            t->row[i] = ZEROS, t->scale[i++] = 1;
+            continue;
+        }
+        const uint8_t *values = kv_values(l, side, a->table[pos / l->block_size], a->head);
+        for (; i < stop && i < ATTN_TILE && first + i < end; i++, in_block++) {
+            t->row[i] = values + (uint64_t)in_block * l->row_bytes[side];
+            t->scale[i] = l->type[side] == DTYPE_INT8 ? f16_to_f32(kv_scales(l, side, values)[in_block]) : 1;
         }
     }
 }
@@ -40,48 +45,70 @@ SPECIALIZE vf load_kv(enum dtype type, const uint8_t *row, float scale, int32_t 
     }
 }
 
-// n <= VL values from i, padded with zeros; all zero without a row.
+// The next tile is asked for while this one is widened: memory answers slowly, and in the shadow of work.
+SPECIALIZE void prefetch_kv(enum dtype type, const uint8_t *row, int32_t i)
+{
+    _mm_prefetch((const char *)row + i * (type == DTYPE_F32 ? 4 : type == DTYPE_INT8 ? 1 : 2), _MM_HINT_T0);
+}
+
+// The last n < VL values of a row from i, padded with zeros.
 SPECIALIZE vf load_kv_n(enum dtype type, const uint8_t *row, float scale, int32_t i, int32_t n)
 {
     int32_t size = type == DTYPE_F32 ? 4 : type == DTYPE_INT8 ? 1 : 2;
     uint8_t part[VL * 4] = {0};
-    if (!row)
-        return vf_zero();
-    if (n >= VL)
-        return load_kv(type, row, scale, i);
     memcpy(part, row + (size_t)i * (size_t)size, (size_t)n * (size_t)size);
     return load_kv(type, part, scale, 0);
 }
 
-SPECIALIZE void widen_k(enum dtype type, const struct tile_rows *t, int32_t d, float *k)
+// VL dimensions of VL positions, transposed; n < VL: the last n of a head.
+SPECIALIZE void widen_k_square(enum dtype type, const uint8_t *const *row, const float *scale, const uint8_t *const *next,
+                               int32_t i, int32_t n, float *k)
 {
-    for (int32_t first = 0; first < ATTN_TILE; first += VL)
-        for (int32_t i = 0; i < d; i += VL) {
-            vf r[VL];
+    vf r[VL];
 #pragma GCC unroll 16
-            for (int32_t j = 0; j < VL; j++)
-                r[j] = load_kv_n(type, t->row[first + j], t->scale[first + j], i, d - i);
-            vf_transpose(r);
-            for (int32_t j = 0; j < VL && i + j < d; j++)
-                vf_store(k + (size_t)(i + j) * ATTN_TILE + first, r[j]);
+    for (int32_t j = 0; j < VL; j++) {
+        r[j] = n < VL ? load_kv_n(type, row[j], scale[j], i, n) : load_kv(type, row[j], scale[j], i);
+        prefetch_kv(type, next[j], i);
+    }
+    vf_transpose(r);
+#pragma GCC unroll 16
+    for (int32_t j = 0; j < VL; j++)
+        vf_store(k + (size_t)(i + j) * ATTN_TILE, r[j]);
+}
+
+SPECIALIZE void widen_k(enum dtype type, const struct tile_rows *t, const struct tile_rows *next, int32_t d, float *k)
+{
+    for (int32_t first = 0; first < ATTN_TILE; first += VL) {
+        int32_t i = 0;
+        for (; i + VL <= d; i += VL)
+            widen_k_square(type, t->row + first, t->scale + first, next->row + first, i, VL, k + first);
+        if (i < d)
+            widen_k_square(type, t->row + first, t->scale + first, next->row + first, i, d - i, k + first);
+    }
+}
+
+SPECIALIZE void widen_v(enum dtype type, const struct tile_rows *t, const struct tile_rows *next, int32_t d, int32_t width,
+                        float *v)
+{
+    for (int32_t j = 0; j < ATTN_TILE; j++, v += width) {
+        int32_t i = 0;
+        for (; i + VL <= d; i += VL) {
+            vf_store(v + i, load_kv(type, t->row[j], t->scale[j], i));
+            prefetch_kv(type, next->row[j], i);
         }
+        if (i < d)
+            vf_store(v + i, load_kv_n(type, t->row[j], t->scale[j], i, d - i));
+    }
 }
 
-SPECIALIZE void widen_v(enum dtype type, const struct tile_rows *t, int32_t d, int32_t width, float *v)
+static void widen(enum dtype type, int side, const struct tile_rows *t, const struct tile_rows *next, int32_t d,
+                  int32_t width, float *out)
 {
-    for (int32_t j = 0; j < ATTN_TILE; j++)
-        for (int32_t i = 0; i < d; i += VL)
-            vf_store(v + (size_t)j * (size_t)width + i, load_kv_n(type, t->row[j], t->scale[j], i, d - i));
-}
-
-static void widen(const struct attn_query *a, int side, int32_t first, int32_t end, int32_t width, float *out)
-{
-    struct tile_rows t;
-    int32_t d = a->kv->head_dim;
-    find_rows(a, side, first, end, &t);
-    switch (a->kv->type[side]) {
+    switch (type) {
 #define X(name, id)                                                                                                         \
-    case DTYPE_##id: side == KV_K ? widen_k(DTYPE_##id, &t, d, out) : widen_v(DTYPE_##id, &t, d, width, out); break;
+    case DTYPE_##id:                                                                                                        \
+        side == KV_K ? widen_k(DTYPE_##id, t, next, d, out) : widen_v(DTYPE_##id, t, next, d, width, out);                  \
+        break;
         KV_TYPES(X)
 #undef X
     default: break;
@@ -193,25 +220,40 @@ static void cap(float *s, int32_t n, float softcap)
         vf_store(s + i, vf_softcap(vf_load(s + i), softcap));
 }
 
-static void attend_tile(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
+struct tile {
+    int32_t first, end;       // positions
+    struct tile_rows rows[2]; // of K and V
+};
+
+static void find_tile(const struct attn_query *a, int32_t first, int32_t end, struct tile *t)
+{
+    t->first = first, t->end = end;
+    find_rows(a, KV_K, first, end, &t->rows[KV_K]);
+    find_rows(a, KV_V, first, end, &t->rows[KV_V]);
+}
+
+static void attend_tile(const struct attn_query *a, const struct tile *t, const struct tile *next,
+                        const struct attn_part *out, float *scratch)
 {
     int32_t d = a->kv->head_dim, width = (d + VL - 1) / VL * VL, low, high, i;
-    float *k = scratch, *v = k + (size_t)d * ATTN_TILE, *s = v + (size_t)width * ATTN_TILE;
+    float *k = scratch, *v = k + (size_t)width * ATTN_TILE, *s = v + (size_t)width * ATTN_TILE;
     float *correction = s + (size_t)a->n * ATTN_TILE;
-    seeing(a, first, end, &low, &high);
+    seeing(a, t->first, t->end, &low, &high);
     if (low == high)
         return;
-    widen(a, KV_K, first, end, width, k);
-    widen(a, KV_V, first, end, width, v);
+    widen(a->kv->type[KV_K], KV_K, &t->rows[KV_K], &next->rows[KV_K], d, width, k);
+    widen(a->kv->type[KV_V], KV_V, &t->rows[KV_V], &next->rows[KV_V], d, width, v);
     for (i = low; i + QUERIES <= high; i += QUERIES)
         scores(a->q + i, k, d, a->scale, QUERIES, s + (size_t)i * ATTN_TILE);
     for (; i < high; i++)
         scores(a->q + i, k, d, a->scale, 1, s + (size_t)i * ATTN_TILE);
     if (a->softcap != 0)
         cap(s + (size_t)low * ATTN_TILE, (high - low) * ATTN_TILE, a->softcap);
-    for (i = low; i < high; i++)
+    for (i = low; i < high; i++) {
+        int32_t end = a->end[i] < t->end ? a->end[i] : t->end;
         correction[i] =
-            soften(s + (size_t)i * ATTN_TILE, a->begin[i] - first, a->end[i] - first, &out->max[i], &out->sum[i]);
+            soften(s + (size_t)i * ATTN_TILE, a->begin[i] - t->first, end - t->first, &out->max[i], &out->sum[i]);
+    }
     for (i = low; i + QUERIES <= high; i += QUERIES)
         weigh_all(s + (size_t)i * ATTN_TILE, v, width, correction + i, out->acc + (size_t)i * (size_t)d, d, QUERIES);
     for (; i < high; i++)
@@ -220,11 +262,17 @@ static void attend_tile(const struct attn_query *a, int32_t first, int32_t end, 
 
 void SYM(attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
 {
+    struct tile tile[2];
+    int32_t last = a->end[a->n - 1]; // the tile after the part's last is most likely wanted soon
     for (int32_t i = 0; i < a->n; i++)
         out->max[i] = -INFINITY, out->sum[i] = 0;
     memset(out->acc, 0, (size_t)a->n * (size_t)a->kv->head_dim * sizeof *out->acc);
-    for (int32_t t = first; t < end; t += ATTN_TILE)
-        attend_tile(a, t, t + ATTN_TILE < end ? t + ATTN_TILE : end, out, scratch);
+    find_tile(a, first, first + ATTN_TILE < end ? first + ATTN_TILE : end, &tile[0]);
+    for (int32_t t = first, i = 0; t < end; t += ATTN_TILE, i ^= 1) {
+        int32_t limit = t + ATTN_TILE < end ? end : last, stop = t + 2 * ATTN_TILE;
+        find_tile(a, t + ATTN_TILE, stop < limit ? stop : limit, &tile[i ^ 1]);
+        attend_tile(a, &tile[i], &tile[i ^ 1], out, scratch);
+    }
 }
 
 void SYM(kv_store_f32)(const float *in, void *values, uint16_t *scale, int32_t n)
