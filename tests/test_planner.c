@@ -13,7 +13,7 @@
 
 static struct scenario scenario_of(const char *text)
 {
-    struct scenario s;
+    struct scenario s = {0};
     struct error e = {0};
     cJSON *json;
     if (!json_parse(text, strlen(text), "test", &json, &e) || !scenario_parse(&s, json, "test", &e))
@@ -39,15 +39,15 @@ static void test_types(void **state)
     planner_init(&planner, &s);
     struct point own = {.own_weights = true, .own_kv = true};
     const struct plan *plan = plan_of(&planner, &own);
-    assert_int_equal(plan_main_type(plan), DTYPE_BF16); // as published
+    assert_int_equal(plan_weight_type(plan), DTYPE_BF16); // as published
     assert_int_equal(plan->kv_k, DTYPE_BF16);
     assert_ptr_equal(plan_of(&planner, &own), plan); // kept
     struct point given = {.weights = DTYPE_Q8_0, .kv = {DTYPE_INT8, DTYPE_F16}};
     plan = plan_of(&planner, &given);
-    assert_int_equal(plan_main_type(plan), DTYPE_Q8_0);
+    assert_int_equal(plan_weight_type(plan), DTYPE_Q8_0);
     assert_true(plan->kv_k == DTYPE_INT8 && plan->kv_v == DTYPE_F16);
     struct point file = {.model = 1, .own_weights = true, .own_kv = true};
-    assert_int_equal(plan_main_type(plan_of(&planner, &file)), DTYPE_F16); // as its file stores it
+    assert_int_equal(plan_weight_type(plan_of(&planner, &file)), DTYPE_F16); // as its file stores it
     planner_free(&planner);
 }
 

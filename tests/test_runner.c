@@ -40,7 +40,7 @@ static int remove_temporary(void **state)
 // A scenario over the tiny model that lies beside the tests.
 static struct scenario scenario_of(const char *rest)
 {
-    struct scenario s;
+    struct scenario s = {0};
     struct error e = {0};
     cJSON *json;
     char text[1024];

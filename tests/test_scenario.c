@@ -21,7 +21,7 @@ static bool parse(struct scenario *s, const char *text, struct error *e)
 
 static struct scenario parsed(const char *text)
 {
-    struct scenario s;
+    struct scenario s = {0};
     struct error e = {0};
     if (!parse(&s, text, &e))
         fail_msg("%s", e.message);
@@ -229,7 +229,7 @@ static void test_steps(void **state)
 static struct scenario from_flags(int argc, const char **argv)
 {
     struct options o;
-    struct scenario s;
+    struct scenario s = {0};
     struct error e = {0};
     if (!options_parse(&o, ON_RUN, argc, (char **)argv, &e) || !scenario_from_options(&s, &o, &e))
         fail_msg("%s", e.message);
@@ -265,7 +265,7 @@ static void test_flags(void **state)
 static void refuse_flags(const char *expected, int argc, const char **argv)
 {
     struct options o;
-    struct scenario s;
+    struct scenario s = {0};
     struct error e = {0};
     if (options_parse(&o, ON_RUN, argc, (char **)argv, &e) && scenario_from_options(&s, &o, &e))
         fail_msg("%s is accepted", argv[argc - 1]);
