@@ -1,5 +1,6 @@
 # make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
 # More: deps check sanitize fuzz fuzz-short lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
+# V=1 shows the commands.
 PREFIX ?= /usr/local
 BUILD ?= build
 ifeq ($(origin CC),default)
@@ -10,6 +11,9 @@ EXTRA ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_RUNS ?= 100000
 FUZZ_SECONDS ?= 300
+
+Q := $(if $(V),,@)
+say = @$(if $(V),:,echo '  $(1) $@')
 
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 CFLAGS := -std=c11 -Wall -Wextra -Werror -ffp-contract=off -pthread $(OPT) $(EXTRA)
@@ -32,15 +36,18 @@ TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: kvbench kvcalc
-kvbench kvcalc: %: $(BUILD)/%
-	@cp -f $< $@
+kvbench kvcalc: %: $(BUILD)/% FORCE
+	@cmp -s $< $@ || cp -f $< $@
 $(BUILD)/kvbench: $(BUILD)/bench/main.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
+	$(call say,link)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 $(BUILD)/kvcalc: $(BUILD)/roofline/kvcalc.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(call say,link)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
 $(BUILD)/libkvbench.a: $(LIB_OBJECTS)
+	$(call say,ar  )
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 # Files that change only when what they hold does, so that what depends on them is never stale and seldom rebuilt.
 VERSION := $(shell git -c safe.directory='*' describe --always --dirty 2>/dev/null || echo unknown)
@@ -54,17 +61,21 @@ $(BUILD)/engine/base/version.o: $(BUILD)/version
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+	$(call say,cc  )
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 define isa_rule
 $$(BUILD)/%.$(1).o: %.c $$(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_FLAGS_$(1)) -DISA=$(1) -c $$< -o $$@
+	$$(call say,cc  )
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_FLAGS_$(1)) -DISA=$(1) -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
+	$(call say,link)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
-	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
+	$(call say,link)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
