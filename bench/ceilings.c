@@ -140,6 +140,14 @@ static bool same_machine(const struct hardware *hw, const struct ceilings_option
     return !strcmp(hw->title, here.title) && hw->bandwidth[ROOF_ATTAINABLE].value > 0;
 }
 
+void ceilings_path(const char *folder, int32_t threads, char out[640])
+{
+    char suffix[24] = "";
+    if (threads)
+        snprintf(suffix, sizeof suffix, "-t%d", threads);
+    snprintf(out, 640, "%.580s/ceilings%s.json", folder, suffix);
+}
+
 bool ceilings_ensure(struct hardware *hw, const char *path, const struct ceilings_options *options, bool *measured,
                      struct error *e)
 {

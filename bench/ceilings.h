@@ -16,6 +16,9 @@ struct ceilings_options {
 // peaks: f32, bf16 and int8 where the CPU has them. Takes some seconds. hw->note says which read loop was best.
 bool ceilings_measure(struct hardware *hw, const struct ceilings_options *options, struct error *e);
 
+// Where ceilings are kept: FOLDER/ceilings.json, or ceilings-tN.json where a number of threads was asked for.
+void ceilings_path(const char *folder, int32_t threads, char out[640]);
+
 // The ceilings in `path` if they are this machine's with these threads; else measured and, where path is not NULL, saved
 // there. *measured says which.
 bool ceilings_ensure(struct hardware *hw, const char *path, const struct ceilings_options *options, bool *measured,

@@ -33,11 +33,10 @@ bool cmd_ceilings(const struct options *o, struct error *e)
 {
     struct hardware hw;
     struct ceilings_options options = {.threads = o->threads, .cpu_list = o->cpu_list, .repetitions = o->repetitions};
-    char path[640] = "results/ceilings.json";
+    char path[640];
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s': ceilings takes flags only", o->arg[0]);
-    if (o->threads)
-        snprintf(path, sizeof path, "results/ceilings-t%d.json", o->threads);
+    ceilings_path("results", o->threads, path);
     if (o->has_out)
         snprintf(path, sizeof path, "%.600s", o->out);
     if (!o->has_out && !make_folder("results", e))

@@ -83,22 +83,30 @@ static bool check_backend(const struct scenario *s, const struct options *o, str
     return false;
 }
 
-// Ceilings lie beside the results: one file per number of threads that was asked for. NULL where they cannot be kept.
-static const char *ceilings_path(const struct scenario *s, const struct options *o, const char *folder, char out[640])
+// Ceilings lie beside the results. NULL where they cannot be kept.
+static const char *ceilings_folder(const struct options *o, const char *folder)
 {
-    char threads[24] = "";
-    if (s->threads.value[0])
-        snprintf(threads, sizeof threads, "-t%d", s->threads.value[0]);
-    snprintf(out, 640, "%.600s/ceilings%s.json", folder ? folder : "results", threads);
-    return folder || o->dry_run || make_folder("results", NULL) ? out : NULL;
+    if (!folder && (o->dry_run || make_folder("results", NULL)))
+        folder = "results";
+    return folder;
+}
+
+// The roof's hardware as far as it is known before anything is measured.
+static bool known_hardware(const struct runner *r, struct hardware *hw)
+{
+    char path[640] = "";
+    if (strcmp(r->scenario->hardware, "auto"))
+        return hardware_load(hw, r->scenario->hardware, NULL);
+    if (r->ceilings_folder)
+        ceilings_path(r->ceilings_folder, r->scenario->threads.value[0], path);
+    return file_exists(path) && hardware_load(hw, path, NULL);
 }
 
 static double expected_ns(struct runner *r)
 {
     struct hardware hw;
     double sum = 0;
-    const char *path = strcmp(r->scenario->hardware, "auto") ? r->scenario->hardware : r->ceilings_path;
-    bool known = path && hardware_load(&hw, path, NULL);
+    bool known = known_hardware(r, &hw);
     for (int32_t i = 0; i < r->points->n; i++) {
         const struct point *p = &r->points->point[i];
         struct prediction price = {0};
@@ -150,18 +158,16 @@ static bool run(struct runner *r, const struct options *o, const char *folder, s
 static bool dry_run(struct runner *r, const struct options *o, struct error *e)
 {
     struct hardware hw;
-    bool here = !strcmp(r->scenario->hardware, "auto");
-    bool known = r->ceilings_path && file_exists(r->ceilings_path) && hardware_load(&hw, r->ceilings_path, NULL);
-    if (!here && !hardware_load(&hw, r->scenario->hardware, e))
-        return false;
-    return dry_run_print(stdout, r->planner, r->points, here && !known ? NULL : &hw, o->json, e);
+    bool known = known_hardware(r, &hw);
+    if (!known && strcmp(r->scenario->hardware, "auto"))
+        return hardware_load(&hw, r->scenario->hardware, e); // says why not
+    return dry_run_print(stdout, r->planner, r->points, known ? &hw : NULL, o->json, e);
 }
 
 bool cmd_measure(const struct scenario *s, const struct options *o, const char *folder, struct error *e)
 {
     struct point_list points;
     struct planner planner;
-    char path[640];
     if (!point_list_make(&points, s, o->filter, e))
         return false;
     planner_init(&planner, s);
@@ -169,7 +175,7 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
                        .points = &points,
                        .planner = &planner,
                        .device = device_of(o),
-                       .ceilings_path = ceilings_path(s, o, folder, path),
+                       .ceilings_folder = ceilings_folder(o, folder),
                        .stop = &interrupted};
     bool ok = o->dry_run ? dry_run(&r, o, e) : check_backend(s, o, e) && run(&r, o, folder, e);
     planner_free(&planner);

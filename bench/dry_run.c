@@ -83,9 +83,8 @@ bool dry_run_print(FILE *f, struct planner *planner, const struct point_list *po
     if (ok && json)
         print_json(f, list);
     else if (ok)
-        fprintf(f, "%d points, %d fit in %s; about %s at a third of the roof of %s\n", points->n, n_fit,
-                format_bytes(memory_limit(s, hw), limit), format_seconds(total_ns / 1e9, text),
-                hw ? hw->title : "a machine not measured yet");
+        fprintf(f, "%d points, %d fit in %s; about %s%s%s\n", points->n, n_fit, format_bytes(memory_limit(s, hw), limit),
+                format_seconds(total_ns / 1e9, text), hw ? ", taking three times the roof of " : "", hw ? hw->title : "");
     cJSON_Delete(list);
     return ok;
 }

@@ -271,6 +271,7 @@ static bool is_auto(const char *name)
 static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
 {
     struct ceilings_options options = {.threads = r->points->point[u->first].threads, .cpu_list = r->device.cpu_list};
+    char path[640] = "";
     bool measured;
     if (!is_auto(r->scenario->hardware)) {
         r->has_hardware = hardware_load(&r->hardware, r->scenario->hardware, e);
@@ -279,7 +280,9 @@ static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
     if (u->opened.backend.weightless)
         return true; // it does no work that this machine's ceilings could bound
     progress_note(r->progress, "looking for this machine's ceilings (measuring takes some seconds)");
-    r->has_hardware = ceilings_ensure(&r->hardware, r->ceilings_path, &options, &measured, e);
+    if (r->ceilings_folder)
+        ceilings_path(r->ceilings_folder, options.threads, path);
+    r->has_hardware = ceilings_ensure(&r->hardware, *path ? path : NULL, &options, &measured, e);
     r->has_probe = r->has_hardware && ceiling_probe_open(&r->probe, &r->hardware, &options, e);
     return r->has_probe && store_hardware(r->store, &r->hardware, e);
 }

@@ -16,7 +16,7 @@ struct runner {
     struct store *store;
     struct progress *progress;
     struct backend_options device;
-    const char *ceilings_path;         // where this machine's ceilings lie; NULL: measured, not kept
+    const char *ceilings_folder;       // where this machine's ceilings lie; NULL: measured, not kept
     const volatile sig_atomic_t *stop; // set when interrupted
 
     // What came out.
