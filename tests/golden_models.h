@@ -19,6 +19,8 @@ static const char *const GOLDEN_MODEL[] = {
     "tests/golden/gguf/llama3-rope-f16.gguf",
     "tests/golden/gguf/qwen2-f16.gguf",
     "tests/golden/gguf/qwen3-bf16.gguf",
+    "tests/golden/gguf/qwen2-q5_1.gguf",
+    "tests/golden/gguf/qwen3-q5_0.gguf",
 };
 enum { GOLDEN_MODELS = sizeof GOLDEN_MODEL / sizeof *GOLDEN_MODEL };
 

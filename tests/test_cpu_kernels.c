@@ -21,8 +21,24 @@ static float *random_floats(int32_t n, uint64_t seed)
     return x;
 }
 
-static const enum dtype WEIGHT_TYPE[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q6_K};
+static const enum dtype WEIGHT_TYPE[] = {
+#define X(name, id) DTYPE_##id,
+    WEIGHT_TYPES(X)
+#undef X
+};
 enum { N_WEIGHT_TYPES = sizeof WEIGHT_TYPE / sizeof *WEIGHT_TYPE };
+
+// The f16 scale of a block, and the minimum behind it where the format has one.
+static void random_scales(enum dtype type, uint8_t *b, uint64_t *seed)
+{
+    uint16_t d = f32_to_f16(uniform(seed) * 0.02f), m = f32_to_f16(uniform(seed) * 0.1f);
+    bool with_min =
+        type == DTYPE_Q4_1 || type == DTYPE_Q5_1 || type == DTYPE_Q2_K || type == DTYPE_Q4_K || type == DTYPE_Q5_K;
+    int32_t at = type == DTYPE_Q2_K ? 80 : type == DTYPE_Q3_K ? 108 : type == DTYPE_Q6_K ? 208 : 0;
+    memcpy(b + at, &d, sizeof d);
+    if (with_min)
+        memcpy(b + at + 2, &m, sizeof m);
+}
 
 // Random blocks: any bytes are valid but for the f16 numbers among them, which must be of sane size.
 static void random_block(enum dtype type, uint8_t *b, uint64_t *seed)
@@ -30,10 +46,10 @@ static void random_block(enum dtype type, uint8_t *b, uint64_t *seed)
     int32_t bytes = (int32_t)dtype_row_bytes(type, (uint64_t)dtype_block(type));
     for (int32_t i = 0; i < bytes; i++)
         b[i] = (uint8_t)rng_next(seed);
-    uint16_t d = f32_to_f16(uniform(seed) * 0.02f), m = f32_to_f16(uniform(seed) * 0.1f);
-    memcpy(b + (type == DTYPE_Q6_K ? 208 : 0), &d, sizeof d);
-    if (type == DTYPE_Q4_1)
-        memcpy(b + 2, &m, sizeof m);
+    if (type == DTYPE_MXFP4)
+        b[0] = (uint8_t)(110 + b[0] % 10); // its only number is a power of two
+    else
+        random_scales(type, b, seed);
 }
 
 static uint8_t *random_weights(enum dtype type, int32_t rows, int32_t cols, uint64_t seed)

@@ -1,5 +1,7 @@
 #include "engine/base/dtype.h"
 
+#include "engine/base/dtype_blocks.h"
+
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -102,62 +104,15 @@ uint16_t f32_to_f16(float f)
     return (uint16_t)(sign | mag >> 13);
 }
 
-static uint16_t load_u16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
 static void store_u16(uint8_t *p, uint16_t v)
 {
     p[0] = (uint8_t)v;
     p[1] = (uint8_t)(v >> 8);
 }
 
-// GGUF Q8_0: f16 d, 32 x i8 q; value = d * q.
-static void q8_0_block(const uint8_t *b, float *out)
-{
-    float d = f16_to_f32(load_u16(b));
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)(int8_t)b[2 + i];
-}
-
-// GGUF Q4_0: f16 d, 16 bytes; low nibbles are values 0..15, high nibbles 16..31; value = d * (q - 8).
-static void q4_0_block(const uint8_t *b, float *out)
-{
-    float d = f16_to_f32(load_u16(b));
-    for (int i = 0; i < 16; i++) {
-        out[i] = d * (float)((b[2 + i] & 15) - 8);
-        out[i + 16] = d * (float)((b[2 + i] >> 4) - 8);
-    }
-}
-
-// GGUF Q4_1: f16 d, f16 m, 16 bytes; value = d * q + m.
-static void q4_1_block(const uint8_t *b, float *out)
-{
-    float d = f16_to_f32(load_u16(b)), m = f16_to_f32(load_u16(b + 2));
-    for (int i = 0; i < 16; i++) {
-        out[i] = d * (float)(b[4 + i] & 15) + m;
-        out[i + 16] = d * (float)(b[4 + i] >> 4) + m;
-    }
-}
-
-// GGUF Q6_K: 128 bytes low nibbles, 64 bytes high bit pairs, 16 x i8 scales, f16 d; value = d * scale * (q - 32).
-static void q6_k_block(const uint8_t *b, float *out)
-{
-    const uint8_t *low = b, *high = b + 128;
-    const int8_t *scale = (const int8_t *)b + 192;
-    float d = f16_to_f32(load_u16(b + 208));
-    for (int half = 0; half < 2; half++, out += 128, low += 64, high += 32, scale += 8)
-        for (int i = 0; i < 32; i++)
-            for (int k = 0; k < 4; k++) { // k-th run of 32 values: nibble k/2 of byte i + 32*(k%2), bit pair k
-                int q = (low[i + 32 * (k & 1)] >> 4 * (k >> 1) & 15) | (high[i] >> 2 * k & 3) << 4;
-                out[i + 32 * k] = d * (float)scale[2 * k + i / 16] * (float)(q - 32);
-            }
-}
-
 static void int8_to_f32(const uint8_t *row, float *out, size_t n)
 {
-    float d = f16_to_f32(load_u16(row + n)); // the scale stands after the values
+    float d = f16_to_f32(dtype_load_u16(row + n)); // the scale stands after the values
     for (size_t i = 0; i < n; i++)
         out[i] = d * (float)(int8_t)row[i];
 }
@@ -165,26 +120,24 @@ static void int8_to_f32(const uint8_t *row, float *out, size_t n)
 bool dtype_to_f32(enum dtype type, const void *row, float *out, size_t n)
 {
     const uint8_t *b = row;
-    void (*block)(const uint8_t *, float *) = NULL;
+    dtype_block_reader *read = dtype_block_to_f32[type];
     switch (type) {
     case DTYPE_F32: memcpy(out, row, n * sizeof *out); return true;
     case DTYPE_F16:
         for (size_t i = 0; i < n; i++)
-            out[i] = f16_to_f32(load_u16(b + 2 * i));
+            out[i] = f16_to_f32(dtype_load_u16(b + 2 * i));
         return true;
     case DTYPE_BF16:
         for (size_t i = 0; i < n; i++)
-            out[i] = bf16_to_f32(load_u16(b + 2 * i));
+            out[i] = bf16_to_f32(dtype_load_u16(b + 2 * i));
         return true;
     case DTYPE_INT8: int8_to_f32(b, out, n); return true;
-    case DTYPE_Q8_0: block = q8_0_block; break;
-    case DTYPE_Q4_0: block = q4_0_block; break;
-    case DTYPE_Q4_1: block = q4_1_block; break;
-    case DTYPE_Q6_K: block = q6_k_block; break;
-    default: return false;
+    default: break;
     }
+    if (!read)
+        return false;
     for (size_t i = 0; i < n; i += (size_t)DTYPE[type].block, b += DTYPE[type].block_bytes)
-        block(b, out + i);
+        read(b, out + i);
     return true;
 }
 

@@ -37,9 +37,8 @@ static bool check_types(const struct cpu *c, const struct plan *plan, const stru
             return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, weights[i].rows,
                              weights[i].cols, t->rows, t->cols);
         if (!c->kernels->linear[weights[i].dtype])
-            return error_set(e, ERROR_UNSUPPORTED,
-                             "the cpu backend multiplies f32, f16, bf16, q8_0, q4_0, q4_1 and q6_k weights, '%s' is %s",
-                             name, dtype_name(weights[i].dtype));
+            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no kernel for %s, the type of '%s'",
+                             dtype_name(weights[i].dtype), name);
     }
     return true;
 }

@@ -11,14 +11,6 @@
 #define SYM_TEXT_OF(isa) #isa
 #define SYM_TEXT(isa) SYM_TEXT_OF(isa)
 
-#define WEIGHT_TYPES(X)                                                                                                     \
-    X(f32, F32)                                                                                                             \
-    X(f16, F16)                                                                                                             \
-    X(bf16, BF16)                                                                                                           \
-    X(q8_0, Q8_0)                                                                                                           \
-    X(q4_0, Q4_0)                                                                                                           \
-    X(q4_1, Q4_1)                                                                                                           \
-    X(q6_k, Q6_K)
 #define KV_TYPES(X)                                                                                                         \
     X(f32, F32)                                                                                                             \
     X(f16, F16)                                                                                                             \

@@ -13,6 +13,25 @@ enum {
     ATTN_TILE = 32,  // positions widened to f32 at a time; divides CPU_SPLIT
 };
 
+// What every table multiplies.
+#define WEIGHT_TYPES(X)                                                                                                     \
+    X(f32, F32)                                                                                                             \
+    X(f16, F16)                                                                                                             \
+    X(bf16, BF16)                                                                                                           \
+    X(q8_0, Q8_0)                                                                                                           \
+    X(q4_0, Q4_0)                                                                                                           \
+    X(q4_1, Q4_1)                                                                                                           \
+    X(q5_0, Q5_0)                                                                                                           \
+    X(q5_1, Q5_1)                                                                                                           \
+    X(q2_k, Q2_K)                                                                                                           \
+    X(q3_k, Q3_K)                                                                                                           \
+    X(q4_k, Q4_K)                                                                                                           \
+    X(q5_k, Q5_K)                                                                                                           \
+    X(q6_k, Q6_K)                                                                                                           \
+    X(iq4_nl, IQ4_NL)                                                                                                       \
+    X(iq4_xs, IQ4_XS)                                                                                                       \
+    X(mxfp4, MXFP4)
+
 // y[r][o] = bias[o] + sum over k of w[o][k] * x[r][k]. Each y is summed over k in one order that n_rows does not change.
 struct linear_rows {
     const struct tensor *w; // [n_out, n_in]

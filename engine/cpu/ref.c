@@ -32,18 +32,13 @@ static void ref_linear(const struct linear_rows *a, int32_t first, int32_t end)
     }
 }
 
-#define REF_TO_F32(id)                                                                                                      \
-    static void ref_to_f32_##id(const void *row, float *out, int32_t n)                                                     \
+#define X(name, id)                                                                                                         \
+    static void ref_to_f32_##name(const void *row, float *out, int32_t n)                                                   \
     {                                                                                                                       \
         dtype_to_f32(DTYPE_##id, row, out, (size_t)n);                                                                      \
     }
-REF_TO_F32(F32)
-REF_TO_F32(F16)
-REF_TO_F32(BF16)
-REF_TO_F32(Q8_0)
-REF_TO_F32(Q4_0)
-REF_TO_F32(Q4_1)
-REF_TO_F32(Q6_K)
+WEIGHT_TYPES(X)
+#undef X
 
 static void ref_kv_store_f32(const float *in, void *values, uint16_t *scale, int32_t n)
 {
@@ -191,20 +186,12 @@ static void ref_stream(const uint8_t *p, uint64_t bytes, int32_t n_streams)
 
 const struct cpu_kernels cpu_kernels_ref = {
     .name = "ref",
-    .linear = {[DTYPE_F32] = ref_linear,
-               [DTYPE_F16] = ref_linear,
-               [DTYPE_BF16] = ref_linear,
-               [DTYPE_Q8_0] = ref_linear,
-               [DTYPE_Q4_0] = ref_linear,
-               [DTYPE_Q4_1] = ref_linear,
-               [DTYPE_Q6_K] = ref_linear},
-    .to_f32 = {[DTYPE_F32] = ref_to_f32_F32,
-               [DTYPE_F16] = ref_to_f32_F16,
-               [DTYPE_BF16] = ref_to_f32_BF16,
-               [DTYPE_Q8_0] = ref_to_f32_Q8_0,
-               [DTYPE_Q4_0] = ref_to_f32_Q4_0,
-               [DTYPE_Q4_1] = ref_to_f32_Q4_1,
-               [DTYPE_Q6_K] = ref_to_f32_Q6_K},
+#define X(name, id) [DTYPE_##id] = ref_linear,
+    .linear = {WEIGHT_TYPES(X)},
+#undef X
+#define X(name, id) [DTYPE_##id] = ref_to_f32_##name,
+    .to_f32 = {WEIGHT_TYPES(X)},
+#undef X
     .kv_store = {[DTYPE_F32] = ref_kv_store_f32,
                  [DTYPE_F16] = ref_kv_store_f16,
                  [DTYPE_BF16] = ref_kv_store_bf16,

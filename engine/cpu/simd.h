@@ -106,6 +106,14 @@ SPECIALIZE vi vi_set(int32_t x)
 {
     return _mm512_set1_epi32(x);
 }
+SPECIALIZE vi vi_spread(uint32_t bits) // bit i of `bits` in lane i
+{
+    return _mm512_maskz_set1_epi32((__mmask16)bits, 1);
+}
+SPECIALIZE __m128i load_lane_bytes(const void *p) // a byte per lane
+{
+    return _mm_loadu_si128(p);
+}
 SPECIALIZE vi vi_load_u8(const void *p)
 {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
@@ -137,6 +145,10 @@ SPECIALIZE vi vi_and(vi a, vi b)
 SPECIALIZE vi vi_or(vi a, vi b)
 {
     return _mm512_or_si512(a, b);
+}
+SPECIALIZE vi vi_from_i8(__m128i a)
+{
+    return _mm512_cvtepi8_epi32(a);
 }
 SPECIALIZE vi vi_right(vi a, int n)
 {
@@ -283,6 +295,15 @@ SPECIALIZE vi vi_set(int32_t x)
 {
     return _mm256_set1_epi32(x);
 }
+SPECIALIZE vi vi_spread(uint32_t bits) // bit i of `bits` in lane i
+{
+    const vi lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm256_and_si256(_mm256_srlv_epi32(vi_set((int32_t)bits), lane), vi_set(1));
+}
+SPECIALIZE __m128i load_lane_bytes(const void *p) // a byte per lane
+{
+    return _mm_loadl_epi64(p);
+}
 SPECIALIZE vi vi_load_u8(const void *p)
 {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
@@ -320,6 +341,10 @@ SPECIALIZE vi vi_and(vi a, vi b)
 SPECIALIZE vi vi_or(vi a, vi b)
 {
     return _mm256_or_si256(a, b);
+}
+SPECIALIZE vi vi_from_i8(__m128i a)
+{
+    return _mm256_cvtepi8_epi32(a);
 }
 SPECIALIZE vi vi_right(vi a, int n)
 {

@@ -34,6 +34,25 @@ static bool scales_finite(const uint8_t *p, uint64_t n_blocks, uint64_t block_by
     return finite;
 }
 
+// MXFP4: 12 * 2^(e - 128), its largest value, is above f32 for the highest exponents.
+static bool exponents_finite(const uint8_t *p, uint64_t n_blocks, uint64_t block_bytes)
+{
+    bool finite = true;
+    for (uint64_t i = 0; i < n_blocks; i++)
+        finite &= p[i * block_bytes] <= 252;
+    return finite;
+}
+
+// Where the blocks of each type have their f16 numbers.
+static const struct {
+    enum dtype type;
+    uint8_t offset, n;
+} SCALES[] = {
+    {DTYPE_Q8_0, 0, 1}, {DTYPE_Q4_0, 0, 1},   {DTYPE_Q4_1, 0, 2},   {DTYPE_Q5_0, 0, 1},
+    {DTYPE_Q5_1, 0, 2}, {DTYPE_Q2_K, 80, 2},  {DTYPE_Q3_K, 108, 1}, {DTYPE_Q4_K, 0, 2},
+    {DTYPE_Q5_K, 0, 2}, {DTYPE_Q6_K, 208, 1}, {DTYPE_IQ4_NL, 0, 1}, {DTYPE_IQ4_XS, 0, 1},
+};
+
 bool values_finite(enum dtype type, const void *data, uint64_t bytes)
 {
     uint64_t block_bytes = dtype_row_bytes(type, (uint64_t)dtype_block(type));
@@ -41,10 +60,11 @@ bool values_finite(enum dtype type, const void *data, uint64_t bytes)
     case DTYPE_F32: return words32_finite(data, bytes / 4);
     case DTYPE_F16: return words16_finite(data, bytes / 2, 0x7c00);
     case DTYPE_BF16: return words16_finite(data, bytes / 2, 0x7f80);
-    case DTYPE_Q8_0:
-    case DTYPE_Q4_0: return scales_finite(data, bytes / block_bytes, block_bytes, 0, 1);
-    case DTYPE_Q4_1: return scales_finite(data, bytes / block_bytes, block_bytes, 0, 2);
-    case DTYPE_Q6_K: return scales_finite(data, bytes / block_bytes, block_bytes, block_bytes - 2, 1);
-    default: return true;
+    case DTYPE_MXFP4: return exponents_finite(data, bytes / block_bytes, block_bytes);
+    default: break;
     }
+    for (size_t i = 0; i < sizeof SCALES / sizeof *SCALES; i++)
+        if (SCALES[i].type == type)
+            return scales_finite(data, bytes / block_bytes, block_bytes, SCALES[i].offset, SCALES[i].n);
+    return true;
 }

@@ -27,24 +27,26 @@ static const struct tensor_type {
     {1, "F16", 1, 2, true, DTYPE_F16},
     {2, "Q4_0", 32, 18, true, DTYPE_Q4_0},
     {3, "Q4_1", 32, 20, true, DTYPE_Q4_1},
-    {6, "Q5_0", 32, 22, false, 0},
-    {7, "Q5_1", 32, 24, false, 0},
+    {4, "Q4_2", 16, 10, false, 0},
+    {5, "Q4_3", 16, 12, false, 0},
+    {6, "Q5_0", 32, 22, true, DTYPE_Q5_0},
+    {7, "Q5_1", 32, 24, true, DTYPE_Q5_1},
     {8, "Q8_0", 32, 34, true, DTYPE_Q8_0},
     {9, "Q8_1", 32, 36, false, 0},
-    {10, "Q2_K", 256, 84, false, 0},
-    {11, "Q3_K", 256, 110, false, 0},
-    {12, "Q4_K", 256, 144, false, 0},
-    {13, "Q5_K", 256, 176, false, 0},
+    {10, "Q2_K", 256, 84, true, DTYPE_Q2_K},
+    {11, "Q3_K", 256, 110, true, DTYPE_Q3_K},
+    {12, "Q4_K", 256, 144, true, DTYPE_Q4_K},
+    {13, "Q5_K", 256, 176, true, DTYPE_Q5_K},
     {14, "Q6_K", 256, 210, true, DTYPE_Q6_K},
     {15, "Q8_K", 256, 292, false, 0},
     {16, "IQ2_XXS", 256, 66, false, 0},
     {17, "IQ2_XS", 256, 74, false, 0},
     {18, "IQ3_XXS", 256, 98, false, 0},
     {19, "IQ1_S", 256, 50, false, 0},
-    {20, "IQ4_NL", 32, 18, false, 0},
+    {20, "IQ4_NL", 32, 18, true, DTYPE_IQ4_NL},
     {21, "IQ3_S", 256, 110, false, 0},
     {22, "IQ2_S", 256, 82, false, 0},
-    {23, "IQ4_XS", 256, 136, false, 0},
+    {23, "IQ4_XS", 256, 136, true, DTYPE_IQ4_XS},
     {24, "I8", 1, 1, false, 0},
     {25, "I16", 1, 2, false, 0},
     {26, "I32", 1, 4, false, 0},
@@ -52,11 +54,35 @@ static const struct tensor_type {
     {28, "F64", 1, 8, false, 0},
     {29, "IQ1_M", 256, 56, false, 0},
     {30, "BF16", 1, 2, true, DTYPE_BF16},
+    {31, "Q4_0_4_4", 32, 18, false, 0},
+    {32, "Q4_0_4_8", 32, 18, false, 0},
+    {33, "Q4_0_8_8", 32, 18, false, 0},
     {34, "TQ1_0", 256, 54, false, 0},
     {35, "TQ2_0", 256, 66, false, 0},
-    {39, "MXFP4", 32, 17, false, 0},
+    {36, "IQ4_NL_4_4", 32, 18, false, 0},
+    {37, "IQ4_NL_4_8", 32, 18, false, 0},
+    {38, "IQ4_NL_8_8", 32, 18, false, 0},
+    {39, "MXFP4", 32, 17, true, DTYPE_MXFP4},
     {40, "NVFP4", 64, 36, false, 0},
+    {41, "Q1_0", 128, 18, false, 0},
 };
+
+const char *gguf_read_types(char out[GGUF_TYPES_BYTES])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof TENSOR_TYPE / sizeof *TENSOR_TYPE && n < GGUF_TYPES_BYTES; i++)
+        if (TENSOR_TYPE[i].known)
+            n += (size_t)snprintf(out + n, GGUF_TYPES_BYTES - n, "%s%s", n ? ", " : "", TENSOR_TYPE[i].name);
+    return out;
+}
+
+int32_t gguf_type_number(enum dtype type)
+{
+    for (size_t i = 0; i < sizeof TENSOR_TYPE / sizeof *TENSOR_TYPE; i++)
+        if (TENSOR_TYPE[i].known && TENSOR_TYPE[i].dtype == type)
+            return TENSOR_TYPE[i].number;
+    return -1;
+}
 
 static const struct tensor_type *find_tensor_type(uint32_t number)
 {

@@ -40,6 +40,11 @@ struct gguf {
     struct stored_tensor *tensor; // [n_tensors], sorted by name
 };
 
+// Names of the tensor types that can be computed with, "F32, F16, Q4_0, ...". Returns out.
+enum { GGUF_TYPES_BYTES = 192 };
+const char *gguf_read_types(char out[GGUF_TYPES_BYTES]);
+int32_t gguf_type_number(enum dtype type); // -1: the format has none for it
+
 // Maps a file and parses it. gguf_close accepts zeroed; after a failure there is nothing to close.
 bool gguf_open(struct gguf *g, const char *path, struct error *e);
 void gguf_close(struct gguf *g);

@@ -50,13 +50,12 @@ static bool open_folder(struct model *m, const char *path, struct error *e)
 // Types nothing here computes with are refused at once: the whole file is of no use.
 static bool check_types(const struct gguf *g, struct error *e)
 {
-    char name[96];
+    char name[96], types[GGUF_TYPES_BYTES];
     for (uint64_t i = 0; i < g->n_tensors; i++)
         if (!g->tensor[i].known)
-            return error_set(e, ERROR_UNSUPPORTED,
-                             "'%s': tensor '%s' is stored as %s (type %d), expected one of F32, F16, BF16, Q8_0, Q4_0, "
-                             "Q4_1, Q6_K",
-                             g->where, text_print(g->tensor[i].name, name), g->tensor[i].type, g->tensor[i].type_number);
+            return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' is stored as %s (type %d), expected one of %s",
+                             g->where, text_print(g->tensor[i].name, name), g->tensor[i].type, g->tensor[i].type_number,
+                             gguf_read_types(types));
     return true;
 }
 

@@ -62,16 +62,49 @@ static void put_f16(uint8_t *at, float v)
     memcpy(at, &h, sizeof h);
 }
 
-// Every code of the quantized types is a valid value, so only the scales need care: the codes span +-limit.
+static void put_f16s(uint8_t *at, float scale, float min)
+{
+    put_f16(at, scale);
+    put_f16(at + 2, min);
+}
+
+// Scales of 6 bits with an offset of 32, all of them 1: low nibbles 1, high pairs 2.
+static void put_scales_33(uint8_t *low, uint8_t *high, size_t n_low, size_t n_high)
+{
+    memset(low, 0x11, n_low);
+    memset(high, 0xaa, n_high);
+}
+
+// Every code of the quantized types is a valid value, so only the scales need care. They give the variance of the uniform
+// range, limit^2 / 3, whose square root is 67.4 / 116.8 of the limit for IQ4's levels, and so on.
 static void set_scales(enum dtype type, uint8_t *block, float limit)
 {
     switch (type) {
     case DTYPE_Q8_0: put_f16(block, limit / 128); break;
     case DTYPE_Q4_0: put_f16(block, limit / 8); break;
-    case DTYPE_Q4_1:
-        put_f16(block, limit / 8); // 16 steps, centred
-        put_f16(block + 2, limit * (-7.5f / 8));
+    case DTYPE_Q4_1: put_f16s(block, limit / 8, limit * (-7.5f / 8)); break; // 16 steps, centred
+    case DTYPE_Q5_0: put_f16(block, limit / 16); break;
+    case DTYPE_Q5_1: put_f16s(block, limit / 16, limit * (-15.5f / 16)); break;
+    case DTYPE_Q2_K: // every scale and min of a K type is 1
+        memset(block, 0x11, 16);
+        put_f16s(block + 80, limit / 1.936f, limit * (1.5f / 1.936f));
         break;
+    case DTYPE_Q3_K:
+        put_scales_33(block + 96, block + 104, 8, 4);
+        put_f16(block + 108, limit / 4.062f);
+        break;
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K:
+        put_f16s(block, limit / (type == DTYPE_Q4_K ? 8 : 16), limit * (type == DTYPE_Q4_K ? 7.5f / 8 : 15.5f / 16));
+        memset(block + 4, 1, 8);
+        memset(block + 12, 0x11, 4);
+        break;
+    case DTYPE_IQ4_NL: put_f16(block, limit / 116.8f); break;
+    case DTYPE_IQ4_XS:
+        put_f16(block, limit / 116.8f);
+        put_scales_33(block + 4, block + 2, 4, 2);
+        break;
+    case DTYPE_MXFP4: *block = (uint8_t)(lrintf(log2f(limit / 10.14f)) + 128); break; // the nearest there is
     case DTYPE_Q6_K:
         memset(block + 192, 1, 16);
         put_f16(block + 208, limit / 32);
