@@ -69,7 +69,7 @@ static struct span span_at(const struct plan *plan, int32_t first, const struct 
 {
     const struct op *op = &plan->op[first];
     int32_t rows = op->rows == ROWS_OUT ? shape->n_out : shape->n_tokens;
-    uint16_t strategy = op->kind == OP_LINEAR && rows > CPU_ROWS ? CPU_STRATEGY_GEMM : CPU_STRATEGY_ROWS;
+    uint16_t strategy = op->kind == OP_LINEAR && rows > CPU_GEMM_ROWS ? CPU_STRATEGY_GEMM : CPU_STRATEGY_ROWS;
     for (size_t i = 0; i < sizeof PATTERN / sizeof *PATTERN; i++)
         if (matches(&PATTERN[i], op, plan->n_ops - first))
             return (struct span){first, PATTERN[i].count, (uint16_t)PATTERN[i].span, strategy};

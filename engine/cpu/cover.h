@@ -29,7 +29,7 @@ enum cpu_span {
 
 // How linear layers treat their rows.
 enum cpu_strategy {
-    CPU_STRATEGY_ROWS, // weights read as stored, once for up to CPU_ROWS rows
+    CPU_STRATEGY_ROWS, // weights read as stored; up to CPU_GEMM_ROWS rows
     CPU_STRATEGY_GEMM, // weights widened to f32 panel by panel, OpenBLAS sgemm
 };
 

@@ -1,4 +1,4 @@
-// Linear layers. Few rows: each member streams its slice of the weights as stored, once for up to CPU_ROWS rows. Many rows:
+// Linear layers. Few rows: each member streams its slice of the weights as stored, CPU_ROWS rows at a time. Many rows:
 // each member widens panels of its slice to f32 and lets single-threaded BLAS multiply.
 #include "engine/cpu/walk.h"
 
@@ -12,22 +12,27 @@ static const float *bias_of(const struct cpu *c, const struct op *op)
     return op->bias >= 0 ? c->vector[op->bias] : NULL;
 }
 
-static void linear_by_rows(const struct share *w, const struct op *op, int32_t first, int32_t end)
+static void rows_kernel(const struct share *w, const struct op *op, int32_t row, int32_t n, int32_t first, int32_t end)
 {
     const struct cpu *c = w->step->cpu;
     const struct tensor *t = &c->tensor[op->weight];
-    int32_t n_rows = rows_of(w->step, op);
     const float *x[CPU_ROWS];
     float *y[CPU_ROWS];
-    for (int32_t r0 = 0; r0 < n_rows; r0 += CPU_ROWS) {
-        int32_t n = n_rows - r0 < CPU_ROWS ? n_rows - r0 : CPU_ROWS;
-        for (int32_t r = 0; r < n; r++) {
-            x[r] = in_row(w->step, op, 0, r0 + r);
-            y[r] = out_row(w->step, op, r0 + r);
-        }
-        struct linear_rows a = {.w = t, .bias = bias_of(c, op), .x = x, .y = y, .n_rows = n};
-        c->kernels->linear[t->dtype](&a, first, end);
+    for (int32_t r = 0; r < n; r++) {
+        x[r] = in_row(w->step, op, 0, row + r);
+        y[r] = out_row(w->step, op, row + r);
     }
+    struct linear_rows a = {.w = t, .bias = bias_of(c, op), .x = x, .y = y, .n_rows = n};
+    c->kernels->linear[t->dtype](&a, first, end);
+}
+
+// More than CPU_ROWS rows take turns at one panel of weights, which stays in the cache meanwhile.
+static void linear_by_rows(const struct share *w, const struct op *op, int32_t first, int32_t end)
+{
+    int32_t n_rows = rows_of(w->step, op), panel = n_rows > CPU_ROWS ? CPU_PANEL : end - first;
+    for (int32_t o = first; o < end; o += panel)
+        for (int32_t r = 0; r < n_rows; r += CPU_ROWS)
+            rows_kernel(w, op, r, n_rows - r < CPU_ROWS ? n_rows - r : CPU_ROWS, o, o + panel < end ? o + panel : end);
 }
 
 // Where row 0 of the input lies when rows are adjacent, or of their gathered copy.
