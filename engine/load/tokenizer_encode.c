@@ -112,10 +112,19 @@ static size_t next_char(struct text t, size_t at, uint32_t *c)
     return n;
 }
 
+// Without an unknown token, what has no token is as if it were not there: its neighbours can be merged.
+static bool leaves_out(const struct tokenizer *t)
+{
+    return t->unknown < 0 && !t->byte_fallback;
+}
+
 // Where the part that begins at `from` ends: no merge joins what lies before and behind.
-static size_t part_end(const struct merges *m, struct text text, size_t from)
+static size_t part_end(const struct tokenizer *t, struct text text, size_t from)
 {
     uint32_t last, next;
+    const struct merges *m = &t->merges;
+    if (leaves_out(t))
+        return text.size;
     size_t at = from + next_char(text, from, &last);
     for (size_t n; at < text.size; at += n, last = next) {
         n = next_char(text, at, &next);
@@ -135,6 +144,8 @@ static bool push_characters(struct encoding *c, struct text part, bool *known, s
     for (size_t at = 0, n; at < part.size; at += n) {
         n = next_char(part, at, &point);
         int32_t id = vocab_find(&c->t->vocab, (struct text){part.data + at, n});
+        if (id < 0 && leaves_out(c->t))
+            continue;
         *known &= id >= 0;
         c->out->id[c->out->n++] = id >= 0 ? id : -(int32_t)point - 1;
     }
@@ -190,7 +201,7 @@ static bool encode_characters(struct encoding *c, struct text piece, struct erro
         return token_list_push(c->out, whole, e);
     c->after_unknown = false;
     for (size_t at = 0, end; at < piece.size; at = end) {
-        end = part_end(&c->t->merges, piece, at);
+        end = part_end(c->t, piece, at);
         if (!encode_part(c, (struct text){piece.data + at, end - at}, e))
             return false;
     }

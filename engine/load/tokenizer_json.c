@@ -2,6 +2,7 @@
 #include "engine/load/tokenizer_json.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,14 +115,35 @@ static bool read_bpe(struct tokenizer *t, const cJSON *model, const cJSON *added
     return read_merges(t, merges, e);
 }
 
+// The number as Hugging Face's reader (serde_json) gets it: its shortest decimal digits, as an integer, over a power of ten,
+// rounded twice. A last bit decides between segmentations of equal probability, and their choice is the reference.
+static double as_reference_reads(double v)
+{
+    char text[40], digits[40];
+    int precision = 14;
+    do
+        snprintf(text, sizeof text, "%.*e", precision, v);
+    while (strtod(text, NULL) != v && ++precision <= 16);
+    char *exponent = strchr(text, 'e');
+    const char *first = text + (*text == '-');
+    if (!exponent)
+        return v;
+    snprintf(digits, sizeof digits, "%c%.*s", *first, (int)(exponent - first) - 2, first + 2);
+    int power = atoi(exponent + 1) - precision;
+    double magnitude = (double)strtoull(digits, NULL, 10), ten = pow(10, abs(power));
+    magnitude = power < 0 ? magnitude / ten : magnitude * ten;
+    return v < 0 ? -magnitude : magnitude;
+}
+
 static bool read_scored_token(struct tokenizer *t, const cJSON *pair, int32_t id, double *lowest, struct error *e)
 {
     const cJSON *text = cJSON_IsArray(pair) ? pair->child : NULL, *score = text ? text->next : NULL;
     if (!cJSON_IsString(text) || !cJSON_IsNumber(score) || !isfinite(score->valuedouble))
         return error_set(e, ERROR_FILE, "token %d is not a pair of text and score", id);
-    *lowest = score->valuedouble < *lowest ? score->valuedouble : *lowest;
+    double read = as_reference_reads(score->valuedouble);
+    *lowest = read < *lowest ? read : *lowest;
     return tokenizer_put_token(t, id, text_of(text->valuestring), e) &&
-           unigram_put(&t->unigram, text_of(text->valuestring), id, score->valuedouble, e);
+           unigram_put(&t->unigram, text_of(text->valuestring), id, read, e);
 }
 
 static bool read_unigram(struct tokenizer *t, const cJSON *model, const cJSON *added, struct error *e)

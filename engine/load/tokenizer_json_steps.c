@@ -249,10 +249,16 @@ static bool add_digits(struct json_reader *r, const cJSON *part, struct error *e
            split_add(&r->t->split, SPLIT_DIGIT, false, individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, false, e);
 }
 
+// Word characters as the Unicode standard's annex on regular expressions has them: alphabetic (letters, letter numbers and
+// circled letters), marks, digits, connectors, joiners.
+#define WORD                                                                                                                \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-"                \
+    "\\x{1f169}\\x{1f170}-\\x{1f189}"
+
 static bool add_whitespace(struct json_reader *r, const cJSON *part, struct error *e)
 {
     (void)part;
-    return split_add(&r->t->split, "\\w+|[^\\w\\s]+", false, SPLIT_REMOVED, true, e);
+    return split_add(&r->t->split, "[" WORD "]+|[^" WORD "\\s]+", false, SPLIT_REMOVED, true, e);
 }
 
 static bool add_whitespace_split(struct json_reader *r, const cJSON *part, struct error *e)
