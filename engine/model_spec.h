@@ -14,7 +14,9 @@ enum rope_kind {
     ROPE_DEFAULT, // theta^(-2i/d)
     ROPE_LINEAR,  // positions divided by `factor`
     ROPE_LLAMA3,  // Llama 3.1: long wavelengths divided by `factor`, a ramp between, short ones kept
+    ROPE_YARN,    // as LLAMA3, the ramp over dimensions that turn beta_fast to beta_slow times in the original context
     ROPE_FACTORS, // frequencies divided by freq_factor[i] (GGUF's rope_freqs tensor)
+    ROPE_LONG,    // LongRoPE: by freq_factor[i] up to the original context, by long_factor[i] in longer ones
 };
 
 struct rope_spec {
@@ -22,8 +24,12 @@ struct rope_spec {
     int32_t rotary_dim; // values of each head that turn; even, <= head_dim. Halves pair up: (i, i + rotary_dim/2)
     double theta;
     double factor, low_freq_factor, high_freq_factor; // ROPE_LINEAR uses factor only
+    double beta_fast, beta_slow;                      // ROPE_YARN, factor too
+    bool ramp_is_exact;                               // ROPE_YARN: its ends are not rounded to whole dimensions
     int32_t original_max_position_embeddings;
-    float freq_factor[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2], ROPE_FACTORS
+    float magnitude;                         // cosine and sine are multiplied by it (YaRN, LongRoPE); 0: 1
+    float freq_factor[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2]
+    float long_factor[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2]
 };
 
 enum act_kind { ACT_SILU, ACT_GELU_TANH, ACT_KIND_COUNT }; // x / (1 + exp(-x)); its approximation by tanh of x * Phi(x)
@@ -37,7 +43,7 @@ enum qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW };
 
 struct model_spec {
     char name[128];  // as the user knows it
-    char family[32]; // "llama", "qwen2", "gemma3" ...: model_families() in engine/load/model.h
+    char family[32]; // "llama", "qwen2", "gemma3" ...: see engine/load/family.c
     int32_t num_hidden_layers, hidden_size, intermediate_size, vocab_size;
     int32_t num_attention_heads, num_key_value_heads, head_dim;
     int32_t max_position_embeddings;
@@ -57,7 +63,10 @@ struct model_spec {
     int32_t n_eos, eos_token_id[MODEL_MAX_EOS];
 };
 
-// out[i] = radians per position of pair i, rotary_dim / 2 of them.
-void rope_inv_freq(const struct rope_spec *rope, float *out);
+// out[i] = radians per position of pair i, rotary_dim / 2 of them. is_long: of LongRoPE beyond the original context.
+void rope_inv_freq(const struct rope_spec *rope, bool is_long, float *out);
+
+// Whether a sequence of this many positions is a long one. It can only be so under LongRoPE.
+bool rope_is_long(const struct rope_spec *rope, int32_t context);
 
 #endif

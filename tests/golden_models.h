@@ -12,6 +12,11 @@ static const char *const GOLDEN_MODEL[] = {
     "tests/golden/qwen2-f16",
     "tests/golden/qwen3",
     "tests/golden/mistral-swa",
+    "tests/golden/gemma2",
+    "tests/golden/gemma3",
+    "tests/golden/phi3",
+    "tests/golden/olmo2",
+    "tests/golden/granite",
     "tests/golden/gguf/llama-gqa-f32.gguf",
     "tests/golden/gguf/llama-gqa-q8_0.gguf",
     "tests/golden/gguf/llama-mha-q4_1.gguf",
@@ -21,6 +26,9 @@ static const char *const GOLDEN_MODEL[] = {
     "tests/golden/gguf/qwen3-bf16.gguf",
     "tests/golden/gguf/qwen2-q5_1.gguf",
     "tests/golden/gguf/qwen3-q5_0.gguf",
+    "tests/golden/gguf/gemma2-f32.gguf",
+    "tests/golden/gguf/gemma3-q8_0.gguf",
+    "tests/golden/gguf/phi3-f32.gguf",
 };
 enum { GOLDEN_MODELS = sizeof GOLDEN_MODEL / sizeof *GOLDEN_MODEL };
 

@@ -8,7 +8,7 @@
 
 #include <ctype.h>
 
-enum { N_ENTRIES = 87, N_SUPPORTED = 34 };
+enum { N_ENTRIES = 87, N_SUPPORTED = 49 };
 
 // Parameters of a plan: every tensor once.
 static uint64_t count_params(const struct plan *plan)
@@ -27,11 +27,12 @@ static uint64_t formula_params(const struct model_spec *s)
              kv = (uint64_t)s->num_key_value_heads * d;
     uint64_t layer = D * q + 2 * D * kv + q * D + 3 * D * F + 2 * D;
     layer += s->qkv_bias ? q + 2 * kv : 0;
-    layer += s->qk_norm ? 2 * d : 0;
+    layer += s->qk_norm == QK_NORM_HEAD ? 2 * d : s->qk_norm == QK_NORM_ROW ? q + kv : 0;
+    layer += s->norm_place == NORM_BOTH ? 2 * D : 0;
     return L * layer + D + V * D * (s->tie_word_embeddings ? 1 : 2);
 }
 
-static void check_supported(const char *path, uint64_t params, uint64_t kv_bytes)
+static void check_supported(const char *path, const cJSON *config, uint64_t params, uint64_t kv_bytes)
 {
     struct model m;
     struct plan plan;
@@ -42,10 +43,11 @@ static void check_supported(const char *path, uint64_t params, uint64_t kv_bytes
     assert_true(plan_make(&plan, &m.spec, &options, &e));
     assert_int_equal(count_params(&plan), params);
     assert_int_equal(formula_params(&m.spec), params);
-    assert_int_equal(plan_weight_bytes(&plan), 2 * params);
-    assert_int_equal(plan_kv_bytes_per_token(&plan), kv_bytes);
+    assert_int_equal(plan_weight_bytes(&plan), (m.spec.dtype == DTYPE_F32 ? 4 : 2) * params);
+    assert_int_equal(plan_kv_bytes_per_token(&plan), (m.spec.dtype == DTYPE_F32 ? 2 : 1) * kv_bytes);
     assert_int_equal(m.format, MODEL_CONFIG);
-    assert_true(m.spec.n_eos > 0 && m.spec.bos_token_id >= 0);
+    assert_int_equal(m.spec.n_eos > 0, json_member(config, "eos_token_id") != NULL);
+    assert_int_equal(m.spec.bos_token_id >= 0, json_member(config, "bos_token_id") != NULL);
     plan_free(&plan);
     model_close(&m);
 }
@@ -72,7 +74,7 @@ static void test_all_entries(void **state)
         assert_string_equal(cJSON_GetStringValue(json_member(json, "name")), rows[i].name);
         assert_true(i == 0 || strcmp(rows[i - 1].name, rows[i].name) < 0);
         if (rows[i].supported)
-            check_supported(path, (uint64_t)number_of(json, "params"),
+            check_supported(path, json_member(json, "config"), (uint64_t)number_of(json, "params"),
                             (uint64_t)number_of(json, "kv_bytes_per_token_16bit"));
         else
             assert_non_null(strstr(rows[i].detail, "is not supported"));

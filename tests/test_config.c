@@ -13,7 +13,11 @@ static bool parse(struct model_spec *s, const char *architecture, const char *mo
 {
     char text[2048];
     const char *shape = strstr(LLAMA, "\"hidden_size\"");
-    int n = snprintf(text, sizeof text, "{\"architectures\":[\"%s\"],%s%s%s}", architecture, shape, *more ? "," : "", more);
+    const char *kv_heads = strstr(more, "\"num_key_value_heads\"") || !strcmp(architecture, "LlamaForCausalLM")
+                               ? ""
+                               : ",\"num_key_value_heads\":4";
+    int n = snprintf(text, sizeof text, "{\"architectures\":[\"%s\"],%s%s%s%s}", architecture, shape, kv_heads,
+                     *more ? "," : "", more);
     *e = (struct error){0};
     return model_spec_from_config(s, text, (size_t)n, "dir/tiny/config.json", e);
 }
@@ -63,7 +67,7 @@ static void test_llama_everything(void **state)
         "\"partial_rotary_factor\":0.5,\"unknown_key\":{\"a\":[1]},\"max_position_embeddings\":512");
     assert_int_equal(s.num_key_value_heads, 1);
     assert_int_equal(s.head_dim, 32);
-    assert_int_equal(s.rope.rotary_dim, 16);
+    assert_int_equal(s.rope.rotary_dim, 32); // partial_rotary_factor is not Llama's
     assert_true(s.qkv_bias && s.o_bias && s.mlp_bias && s.tie_word_embeddings);
     assert_int_equal(s.dtype, DTYPE_F16);
     assert_int_equal(s.bos_token_id, 1);
@@ -105,15 +109,17 @@ static void test_rope_others(void **state)
     assert_true(s.rope.factor == 4);
     must_parse(&s, "LlamaForCausalLM", "\"rope_scaling\":null,\"rope_parameters\":{\"rope_type\":\"default\"}");
     assert_int_equal(s.rope.kind, ROPE_DEFAULT);
-    must_parse(&s, "LlamaForCausalLM", "\"rope_parameters\":{\"rope_theta\":77,\"partial_rotary_factor\":0.25}");
+    must_parse(&s, "Phi3ForCausalLM", "\"rope_parameters\":{\"rope_theta\":77,\"partial_rotary_factor\":0.25}");
     assert_true(s.rope.theta == 77 && s.rope.rotary_dim == 4);
-    must_fail("LlamaForCausalLM", "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}", ERROR_UNSUPPORTED, "'yarn'");
+    must_parse(&s, "Phi3ForCausalLM", "\"partial_rotary_factor\":0.75,\"rope_theta\":50");
+    assert_true(s.rope.theta == 50 && s.rope.rotary_dim == 12);
+    must_fail("LlamaForCausalLM", "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4}", ERROR_UNSUPPORTED, "'dynamic'");
     must_fail("LlamaForCausalLM", "\"rope_scaling\":{\"type\":\"linear\"}", ERROR_FILE, "no 'factor'");
     must_fail("LlamaForCausalLM", "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}", ERROR_FILE, "'llama3' needs");
     must_fail("LlamaForCausalLM", "\"rope_scaling\":[1]", ERROR_FILE, "'rope_scaling' is not an object");
     must_fail("LlamaForCausalLM", "\"rope_theta\":-1", ERROR_FILE, "'rope_theta' is -1");
     must_fail("LlamaForCausalLM", "\"rope_theta\":\"10000\"", ERROR_FILE, "'rope_theta' is not a number");
-    must_fail("LlamaForCausalLM", "\"partial_rotary_factor\":0.2", ERROR_FILE, "3 of 16 values");
+    must_fail("Phi3ForCausalLM", "\"partial_rotary_factor\":0.2", ERROR_FILE, "3 of 16 values");
     must_fail("LlamaForCausalLM", "\"rope_parameters\":{\"full_attention\":{}}", ERROR_UNSUPPORTED, "kind of layer");
 }
 
@@ -155,6 +161,157 @@ static void test_mistral(void **state)
     assert_true(s.window[0] == 4096); // as MistralConfig has it
     must_parse(&s, "LlamaForCausalLM", "\"sliding_window\":16");
     assert_true(s.window[0] == 0); // Llama has no such thing
+}
+
+static void assert_close(double a, double b)
+{
+    if (fabs(a - b) > 1e-6 * fabs(b))
+        fail_msg("%.9g, expected %.9g", a, b);
+}
+
+static void test_gemma(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    must_parse(&s, "Gemma2ForCausalLM", "\"head_dim\":16,\"query_pre_attn_scalar\":64");
+    assert_true(s.norm_place == NORM_BOTH && s.qk_norm == QK_NORM_NONE && s.hidden_act == ACT_GELU_TANH);
+    assert_true(s.tie_word_embeddings && s.embedding_multiplier == 8 && s.attention_multiplier == 0.125f);
+    assert_true(s.attn_logit_softcapping == 50 && s.final_logit_softcapping == 30 && s.rope_local.rotary_dim == 0);
+    assert_true(s.window[0] == 4096 && s.window[1] == 0 && s.window[2] == 4096);
+    must_parse(&s, "Gemma2ForCausalLM",
+               "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":7,\"hidden_act\":\"gelu\","
+               "\"sliding_window\":9,\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]");
+    assert_true(s.attn_logit_softcapping == 0 && s.final_logit_softcapping == 7 && s.hidden_act == ACT_GELU_TANH);
+    assert_true(s.window[0] == 0 && s.window[1] == 0 && s.window[2] == 9 && s.head_dim == 256);
+    must_fail("Gemma2ForCausalLM", "\"use_bidirectional_attention\":true", ERROR_UNSUPPORTED, "later positions");
+    must_parse(&s, "Gemma3ForCausalLM", "\"sliding_window\":5,\"sliding_window_pattern\":3");
+    assert_true(s.qk_norm == QK_NORM_HEAD && s.window[0] == 5 && s.window[1] == 5 && s.window[2] == 0);
+    assert_true(s.rope.theta == 1e6 && s.rope_local.theta == 1e4 && s.rope_local.rotary_dim == 256);
+    assert_true(s.attn_logit_softcapping == 0 && s.final_logit_softcapping == 0);
+    must_parse(&s, "GemmaForCausalLM", "");
+    assert_true(s.norm_place == NORM_BEFORE && s.embedding_multiplier == 8 && s.attention_multiplier == 0);
+}
+
+// Both spellings of two ropes; scaling is of the layers without a window alone.
+static void test_gemma3_ropes(void **state)
+{
+    (void)state;
+    static const char *const SPELLING[] = {
+        "\"rope_theta\":5e5,\"rope_local_base_freq\":700,\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}",
+        "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\",\"factor\":8,\"rope_theta\":5e5},"
+        "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":700}}"};
+    for (int i = 0; i < 2; i++) {
+        struct model_spec s;
+        must_parse(&s, "Gemma3ForCausalLM", SPELLING[i]);
+        assert_true(s.rope.kind == ROPE_LINEAR && s.rope.factor == 8 && s.rope.theta == 5e5);
+        assert_true(s.rope_local.kind == ROPE_DEFAULT && s.rope_local.theta == 700);
+    }
+    must_fail("Gemma3ForCausalLM", "\"rope_parameters\":{\"full_attention\":3}", ERROR_FILE, "is not an object");
+}
+
+static void test_text_part_of_a_wrapper(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    struct error e = {0};
+    const char *text =
+        "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],"
+        "\"dtype\":\"float16\",\"vision_config\":{},\"text_config\":{\"model_type\":\"gemma3_text\","
+        "\"hidden_size\":2560,\"intermediate_size\":10240,\"num_hidden_layers\":34,\"sliding_window\":1024,"
+        "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}";
+    assert_true(model_spec_from_config(&s, text, strlen(text), "x/config.json", &e));
+    assert_string_equal(s.family, "gemma3");
+    assert_true(s.num_attention_heads == 8 && s.num_key_value_heads == 4 && s.vocab_size == 262208 && s.head_dim == 256);
+    assert_true(s.n_eos == 2 && s.eos_token_id[1] == 106 && s.dtype == DTYPE_F16 && s.tie_word_embeddings);
+    text = "{\"architectures\":[\"Llama4ForConditionalGeneration\"],\"text_config\":{\"model_type\":\"llama4_text\"}}";
+    assert_false(model_spec_from_config(&s, text, strlen(text), "x/config.json", &e));
+    assert_error(&e, ERROR_UNSUPPORTED, "llama4_text is not supported");
+    text = "{\"architectures\":[\"Mistral3ForConditionalGeneration\"],\"text_config\":{\"model_type\":\"mistral\","
+           "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+           "\"num_key_value_heads\":2,\"head_dim\":32,\"vocab_size\":100,\"sliding_window\":null}}";
+    assert_true(model_spec_from_config(&s, text, strlen(text), "x/config.json", &e));
+    assert_true(s.head_dim == 32 && s.window[0] == 0);
+}
+
+static void test_phi_olmo_granite(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    must_parse(&s, "Phi3ForCausalLM", "\"sliding_window\":7");
+    assert_true(s.window[0] == 7 && s.window[2] == 7 && s.rms_norm_eps == 1e-5f && !s.qkv_bias);
+    must_parse(&s, "Phi3ForCausalLM", "");
+    assert_true(s.window[0] == 0 && s.rope.kind == ROPE_DEFAULT);
+    must_parse(&s, "Olmo2ForCausalLM", "");
+    assert_true(s.norm_place == NORM_AFTER && s.qk_norm == QK_NORM_ROW && s.rms_norm_eps == 1e-5f);
+    must_parse(&s, "Olmo3ForCausalLM", "\"sliding_window\":3,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8}");
+    assert_true(s.window[0] == 3 && s.window[2] == 3 && s.rope.kind == ROPE_YARN && s.rope_local.kind == ROPE_DEFAULT);
+    assert_true(s.rope.theta == 5e5 && s.rope_local.theta == 5e5);
+    must_parse(&s, "GraniteForCausalLM", "\"residual_multiplier\":0.22,\"logits_scaling\":8,\"mlp_bias\":true");
+    assert_true(s.residual_multiplier == 0.22f && s.logits_scaling == 8 && s.embedding_multiplier == 1 && s.mlp_bias);
+    assert_true(s.attention_multiplier == 1); // the class's default, not 1 / sqrt(head_dim)
+    must_fail("GraniteForCausalLM", "\"logits_scaling\":0", ERROR_FILE, "'logits_scaling' is 0");
+}
+
+// Values worked by hand from the formulas: 16 values turn, theta 10000, 64 positions stretched four times.
+static void test_rope_yarn(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    float freq[MODEL_MAX_ROTARY / 2];
+    must_parse(&s, "LlamaForCausalLM",
+               "\"max_position_embeddings\":256,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+               "\"original_max_position_embeddings\":64,\"beta_fast\":8,\"beta_slow\":0.5}");
+    assert_close((double)s.rope.magnitude, 0.1 * log(4) + 1);
+    rope_inv_freq(&s.rope, false, freq);
+    // Dimensions 16 ln(64 / (2 pi turns)) / (2 ln 10000): 0.2098 for 8 turns, 2.6181 for half a turn; rounded outwards, 0
+    // and 3.
+    for (int i = 0; i < 8; i++) {
+        double plain = pow(10000, -i / 8.0), ramp = fmin(i / 3.0, 1);
+        assert_close((double)freq[i], plain * (1 - ramp) + plain / 4 * ramp);
+    }
+    must_parse(&s, "LlamaForCausalLM",
+               "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":64,"
+               "\"beta_fast\":8,\"beta_slow\":0.5,\"truncate\":false,\"attention_factor\":1.5}");
+    assert_true(s.rope.magnitude == 1.5f);
+    rope_inv_freq(&s.rope, false, freq);
+    double low = 8 * log(64 / (2 * 3.14159265358979 * 8)) / log(10000), high = low + 8 * log(16) / log(10000);
+    double ramp = (1 - low) / (high - low), plain = pow(10000, -1 / 8.0);
+    assert_close((double)freq[1], plain * (1 - ramp) + plain / 4 * ramp);
+    must_parse(&s, "LlamaForCausalLM",
+               "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":0.707,\"mscale_all_dim\":0.5}");
+    assert_close((double)s.rope.magnitude, (0.0707 * log(40) + 1) / (0.05 * log(40) + 1));
+    assert_int_equal(s.rope.original_max_position_embeddings, 2048); // the model's own
+}
+
+static void test_rope_long(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    float freq[MODEL_MAX_ROTARY / 2];
+    static const char *const SPELLING[] = {
+        "\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"su\",",
+        "\"original_max_position_embeddings\":64,\"rope_parameters\":{\"rope_type\":\"longrope\","};
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "\"max_position_embeddings\":1024,\"partial_rotary_factor\":0.5,%s\"short_factor\":[1,1.5,2,2.5],"
+                 "\"long_factor\":[1,4,8,16]}",
+                 SPELLING[i]);
+        must_parse(&s, "Phi3ForCausalLM", text);
+        assert_true(s.rope.kind == ROPE_LONG && s.rope.rotary_dim == 8);
+        assert_close((double)s.rope.magnitude, sqrt(1 + log(16) / log(64)));
+        assert_true(!rope_is_long(&s.rope, 64) && rope_is_long(&s.rope, 65));
+        rope_inv_freq(&s.rope, false, freq);
+        assert_close((double)freq[3], pow(10000, -6 / 8.0) / 2.5);
+        rope_inv_freq(&s.rope, true, freq);
+        assert_close((double)freq[3], pow(10000, -6 / 8.0) / 16);
+    }
+    must_fail("Phi3ForCausalLM", "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1],\"long_factor\":[1]}",
+              ERROR_FILE, "'short_factor' of 8 numbers");
+    must_fail(
+        "Phi3ForCausalLM",
+        "\"partial_rotary_factor\":0.125,\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[0],\"long_factor\":[1]}",
+        ERROR_FILE, "no number above 0");
 }
 
 static void test_refusals(void **state)
@@ -206,7 +363,7 @@ static void test_architectures(void **state)
     (void)state;
     must_fail("MixtralForCausalLM", "", ERROR_UNSUPPORTED,
               "MixtralForCausalLM is not supported, expected one of LlamaForCausalLM, MistralForCausalLM, "
-              "Qwen2ForCausalLM, Qwen3ForCausalLM");
+              "Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM");
     struct model_spec s;
     struct error e = {0};
     static const char *const TEXT[] = {"{}",
@@ -224,13 +381,9 @@ static void test_architectures(void **state)
         assert_error(&e, ERROR_FILE, "'config.json'");
     }
     const char *by_type = "{\"model_type\":\"qwen3\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
-                          "\"intermediate_size\":32,\"vocab_size\":10}";
+                          "\"num_key_value_heads\":null,\"intermediate_size\":32,\"vocab_size\":10}";
     assert_true(model_spec_from_config(&s, by_type, strlen(by_type), "config.json", &e));
     assert_string_equal(s.family, "qwen3");
-    int n;
-    const char *const *families = model_families(&n);
-    assert_int_equal(n, 4);
-    assert_string_equal(families[0], "llama");
 }
 
 // An entry of the catalogue wraps the configuration.
@@ -276,6 +429,12 @@ int main(void)
         cmocka_unit_test(test_rope_others),
         cmocka_unit_test(test_qwen),
         cmocka_unit_test(test_mistral),
+        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_gemma3_ropes),
+        cmocka_unit_test(test_text_part_of_a_wrapper),
+        cmocka_unit_test(test_phi_olmo_granite),
+        cmocka_unit_test(test_rope_yarn),
+        cmocka_unit_test(test_rope_long),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_architectures),
         cmocka_unit_test(test_entry),

@@ -92,8 +92,8 @@ static void compare_formats(const char *folder, const char *gguf, double toleran
     }
     const struct model_spec *s = &a.model.spec, *t = &b.model.spec;
     float fa[MODEL_MAX_ROTARY / 2], fb[MODEL_MAX_ROTARY / 2];
-    rope_inv_freq(&s->rope, fa);
-    rope_inv_freq(&t->rope, fb);
+    rope_inv_freq(&s->rope, false, fa);
+    rope_inv_freq(&t->rope, false, fb);
     for (int32_t i = 0; i < s->rope.rotary_dim / 2; i++)
         assert_true(fabsf(fa[i] - fb[i]) <= 1e-6f * fa[i]);
     assert_true(s->rms_norm_eps == t->rms_norm_eps && s->max_position_embeddings == t->max_position_embeddings);
@@ -362,7 +362,7 @@ static void test_spoiled_weights(void **state)
     at = find_bytes(&s, "\"F32\"");
     memcpy(at, "\"I32\"", 5);
     scratch_write(s.folder, "model.safetensors", s.weights, s.size);
-    must_not_load(s.folder, ERROR_UNSUPPORTED, "is stored as I32, expected F32, F16 or BF16");
+    must_not_load(s.folder, ERROR_UNSUPPORTED, "is stored as I32, expected F32, F16, BF16 or F8_E4M3");
     memcpy(at, "\"F32\"", 5);
     static const char *const NAME[] = {"model.norm.weight", "model.layers.1.mlp.up_proj.weight", "lm_head.weight"};
     for (int i = 0; i < 3; i++) {
@@ -511,7 +511,8 @@ static void test_gguf_refusals(void **state)
         const char *part;
     } CASE[] = {
         {{"mamba", "none", 0, 0, 16, 4, 1, 1, 1e4f, 0}, ERROR_UNSUPPORTED, "architecture 'mamba' is not supported"},
-        {{"llama", "yarn", 0, 0, 16, 4, 1, 4, 1e4f, 0}, ERROR_UNSUPPORTED, "rope scaling 'yarn'"},
+        {{"llama", "ntk", 0, 0, 16, 4, 1, 4, 1e4f, 0}, ERROR_UNSUPPORTED, "rope scaling 'ntk'"},
+        {{"llama", "yarn", 0, 0, 16, 4, 1, 0.5f, 1e4f, 0}, ERROR_FILE, "yarn from"},
         {{"llama", "none", 0, 8, 16, 4, 1, 1, 1e4f, 0}, ERROR_UNSUPPORTED, "8 experts per layer"},
         {{"llama", "none", 0, 0, 32, 4, 1, 1, 1e4f, 0}, ERROR_UNSUPPORTED, "heads of 32 values for keys but 16"},
         {{"llama", "none", 0, 0, 16, 0, 1, 1, 1e4f, 0}, ERROR_FILE, "'num_attention_heads' is 0"},

@@ -68,7 +68,8 @@ static bool take_tensors(struct cpu *c, const struct plan *plan, const struct te
             dtype_to_f32(weights[i].dtype, weights[i].data, c->vector[i], (size_t)weights[i].cols);
     }
     for (int32_t i = 0; i < plan->n_ropes; i++)
-        rope_inv_freq(&plan->rope[i], c->turns[i].inv_freq);
+        for (int is_long = 0; is_long < 2; is_long++)
+            rope_inv_freq(&plan->rope[i], is_long, c->turns[i].inv_freq[is_long]);
     return ok || error_set(e, ERROR_MEMORY, "no memory for the norms of '%s'", plan->model);
 }
 

@@ -3,19 +3,36 @@
 
 #include <math.h>
 
+static int32_t seq_of_row(const struct batch *b, int32_t row)
+{
+    int32_t low = 0, high = b->n_seqs - 1;
+    while (low < high) {
+        int32_t middle = (low + high + 1) / 2;
+        if (b->seq_first[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 // cos and sin of each row's angles, once per step for all layers. The product is rounded to f32 as in the published models.
 static void turn_table(const struct share *w, int32_t which)
 {
     const struct step *s = w->step;
     const struct turns *turns = &s->cpu->turns[which];
-    int32_t half = s->cpu->plan->rope[which].rotary_dim / 2, first, end;
+    const struct rope_spec *rope = &s->cpu->plan->rope[which];
+    float magnitude = rope->magnitude != 0 ? rope->magnitude : 1;
+    int32_t half = rope->rotary_dim / 2, first, end;
     share_range(w, s->batch->n_tokens, 1, &first, &end);
-    for (int32_t t = first; t < end; t++)
+    for (int32_t t = first; t < end; t++) {
+        const float *inv_freq = turns->inv_freq[rope_is_long(rope, s->batch->ctx_len[seq_of_row(s->batch, t)])];
         for (int32_t i = 0; i < half; i++) {
-            float angle = (float)s->batch->pos[t] * turns->inv_freq[i];
-            turns->cos[(size_t)t * (size_t)half + (size_t)i] = cosf(angle);
-            turns->sin[(size_t)t * (size_t)half + (size_t)i] = sinf(angle);
+            float angle = (float)s->batch->pos[t] * inv_freq[i];
+            turns->cos[(size_t)t * (size_t)half + (size_t)i] = cosf(angle) * magnitude;
+            turns->sin[(size_t)t * (size_t)half + (size_t)i] = sinf(angle) * magnitude;
         }
+    }
 }
 
 void walk_embed(const struct share *w, const struct span *span)
@@ -68,19 +85,6 @@ void walk_rope(const struct share *w, const struct span *span)
     share_range(w, rows_of(w->step, op) * op->dim[0], 1, &first, &end);
     for (int32_t i = first; i < end; i++)
         rope_head(w->step, op, i / op->dim[0], i % op->dim[0]);
-}
-
-static int32_t seq_of_row(const struct batch *b, int32_t row)
-{
-    int32_t low = 0, high = b->n_seqs - 1;
-    while (low < high) {
-        int32_t middle = (low + high + 1) / 2;
-        if (b->seq_first[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
 }
 
 // K and V of one head of one row, under the row's position.

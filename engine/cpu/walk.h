@@ -23,8 +23,8 @@ struct attn_tile {
 
 // Angles of one of the plan's ropes.
 struct turns {
-    float inv_freq[MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2]
-    float *cos, *sin;                     // [max_tokens, rotary_dim / 2], in the scratch memory
+    float inv_freq[2][MODEL_MAX_ROTARY / 2]; // [rotary_dim / 2]; [1]: of sequences that rope_is_long
+    float *cos, *sin;                        // [max_tokens, rotary_dim / 2], in the scratch memory
 };
 
 struct cpu {

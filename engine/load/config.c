@@ -1,37 +1,17 @@
-// Hugging Face config.json, as transformers 4 and 5 write it, to model_spec. Defaults are those of the configuration
-// classes of transformers (LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config). Keys we do not use are none of our
-// business.
+// Hugging Face config.json, as transformers 4 and 5 write it, to model_spec. What is absent follows from the family
+// (family.c); keys we do not use are none of our business. Rotary embedding is read in config_rope.c.
 #include "engine/load/config.h"
 
 #include "engine/base/json.h"
 #include "engine/load/model.h"
 
+#include <math.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_WIDTH = 1 << 20, MAX_HEADS = 1 << 16, MAX_COUNT = 1 << 24, MAX_HEADS_WIDTH = 1 << 22, MAX_POSITIONS = 1 << 28 };
-
-static const struct family {
-    const char *architecture, *name;
-    bool qkv_bias, qk_norm, optional_bias; // optional_bias: attention_bias and mlp_bias decide
-    int32_t head_dim;                      // 0: hidden_size / num_attention_heads
-    int32_t sliding_window;                // when the key is absent; null means none
-    int32_t max_position_embeddings;
-} FAMILY[] = {
-    {"LlamaForCausalLM", "llama", false, false, true, 0, 0, 2048},
-    {"MistralForCausalLM", "mistral", false, false, false, 0, 4096, 131072},
-    {"Qwen2ForCausalLM", "qwen2", true, false, false, 0, 4096, 32768},
-    {"Qwen3ForCausalLM", "qwen3", false, true, true, 128, 4096, 32768},
-};
-enum { N_FAMILIES = sizeof FAMILY / sizeof *FAMILY };
-
-const char *const *model_families(int *n)
-{
-    static const char *const NAME[N_FAMILIES] = {"llama", "mistral", "qwen2", "qwen3"};
-    *n = N_FAMILIES;
-    return NAME;
-}
+enum { MAX_WIDTH = 1 << 20, MAX_HEADS = 1 << 16, MAX_COUNT = 1 << 24, MAX_HEADS_WIDTH = 1 << 22 };
 
 void model_name_from_path(const char *path, char *out, int size)
 {
@@ -58,6 +38,14 @@ static bool check_range(const char *where, const char *key, int32_t value, int32
            error_set(e, ERROR_FILE, "'%s': '%s' is %d, expected 1 to %d", where, key, value, max);
 }
 
+static bool check_rotary(const struct rope_spec *r, int32_t head_dim, const char *where, struct error *e)
+{
+    int32_t max = head_dim < MODEL_MAX_ROTARY ? head_dim : MODEL_MAX_ROTARY;
+    return (r->rotary_dim >= 2 && r->rotary_dim % 2 == 0 && r->rotary_dim <= max) ||
+           error_set(e, ERROR_FILE, "'%s': %d of %d values of a head rotate, expected an even number from 2 to %d", where,
+                     r->rotary_dim, head_dim, max);
+}
+
 bool model_spec_check(const struct model_spec *s, const char *where, struct error *e)
 {
     if (!check_range(where, "num_hidden_layers", s->num_hidden_layers, MODEL_MAX_LAYERS, e) ||
@@ -72,57 +60,69 @@ bool model_spec_check(const struct model_spec *s, const char *where, struct erro
     if (s->num_attention_heads % s->num_key_value_heads)
         return error_set(e, ERROR_FILE, "'%s': num_attention_heads %d is not divisible by num_key_value_heads %d", where,
                          s->num_attention_heads, s->num_key_value_heads);
-    if (s->rope.rotary_dim < 2 || s->rope.rotary_dim % 2 || s->rope.rotary_dim > s->head_dim ||
-        s->rope.rotary_dim > MODEL_MAX_ROTARY)
-        return error_set(e, ERROR_FILE, "'%s': %d of %d values of a head rotate, expected an even number from 2 to %d",
-                         where, s->rope.rotary_dim, s->head_dim,
-                         s->head_dim < MODEL_MAX_ROTARY ? s->head_dim : MODEL_MAX_ROTARY);
-    return true;
+    return check_rotary(&s->rope, s->head_dim, where, e) &&
+           (!s->rope_local.rotary_dim || check_rotary(&s->rope_local, s->head_dim, where, e));
 }
 
-static const struct family *find_family(const char *architecture, bool by_model_type)
+static bool unknown_family(const char *name, const char *where, struct error *e)
 {
-    for (int i = 0; i < N_FAMILIES; i++)
-        if (!strcmp(architecture, by_model_type ? FAMILY[i].name : FAMILY[i].architecture))
-            return &FAMILY[i];
-    return NULL;
+    char known[512] = "";
+    int n_families, n = 0;
+    const struct family *f = family_all(&n_families);
+    for (int i = 0; i < n_families; i++)
+        n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", i ? ", " : "", f[i].architecture);
+    return error_set(e, ERROR_UNSUPPORTED, "'%s': %.80s is not supported, expected one of %s", where, name, known);
 }
 
 // By "architectures", or by "model_type" where a file has none.
 static bool read_family(const cJSON *config, const char *where, const struct family **out, struct error *e)
 {
-    const cJSON *list = json_member(config, "architectures"), *first = cJSON_GetArrayItem(list, 0);
-    const char *name = cJSON_GetStringValue(first);
-    bool by_model_type = !name;
-    if (!name && !json_string(config, where, "model_type", &name, e))
+    const char *architecture = cJSON_GetStringValue(cJSON_GetArrayItem(json_member(config, "architectures"), 0)),
+               *type = NULL;
+    if (!architecture && !json_string(config, where, "model_type", &type, e))
         return false;
-    if (!name)
+    if (!architecture && !type)
         return error_set(e, ERROR_FILE, "'%s': neither 'architectures' nor 'model_type' says what model this is", where);
-    if ((*out = find_family(name, by_model_type)))
-        return true;
-    char known[160] = "";
-    for (int i = 0, n = 0; i < N_FAMILIES; i++)
-        n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", i ? ", " : "", FAMILY[i].architecture);
-    return error_set(e, ERROR_UNSUPPORTED, "'%s': %.80s is not supported, expected one of %s", where, name, known);
+    *out = architecture ? family_by_architecture(architecture) : family_by_model_type(type);
+    return *out || unknown_family(architecture ? architecture : type, where, e);
 }
 
-// A key that must be there.
-static bool need_i32(const cJSON *config, const char *where, const char *key, int32_t *out, struct error *e)
+// A multi-modal model is its text part: "text_config" names its own type and leaves some keys to the outer object.
+static bool enter_text_config(const cJSON *outer, cJSON *text, const char *where, const struct family **out, struct error *e)
 {
-    if (!json_member(config, key))
+    static const char *const INHERITED[] = {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "tie_word_embeddings"};
+    const char *type = NULL, *wrapper = cJSON_GetStringValue(cJSON_GetArrayItem(json_member(outer, "architectures"), 0));
+    if (!json_string(text, where, "model_type", &type, e))
+        return false;
+    *out = type ? family_by_model_type(type) : wrapper ? family_by_architecture(wrapper) : NULL;
+    if (!*out)
+        return unknown_family(type ? type : wrapper ? wrapper : "a text_config without model_type", where, e);
+    for (size_t i = 0; i < sizeof INHERITED / sizeof *INHERITED; i++)
+        if (json_member(outer, INHERITED[i]) && !json_member(text, INHERITED[i]))
+            cJSON_AddItemToObject(text, INHERITED[i], cJSON_Duplicate(json_member(outer, INHERITED[i]), true));
+    return true;
+}
+
+// A size that must be there unless the family has a usual one.
+static bool read_size(const cJSON *config, const char *where, const char *key, int32_t usual, int32_t *out, struct error *e)
+{
+    *out = usual;
+    if (!usual && !json_member(config, key))
         return error_set(e, ERROR_FILE, "'%s': '%s' is missing", where, key);
     return json_i32(config, where, key, 1, INT32_MAX, out, e);
 }
 
 static bool read_shape(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
 {
-    if (!need_i32(c, where, "num_hidden_layers", &s->num_hidden_layers, e) ||
-        !need_i32(c, where, "hidden_size", &s->hidden_size, e) ||
-        !need_i32(c, where, "intermediate_size", &s->intermediate_size, e) ||
-        !need_i32(c, where, "vocab_size", &s->vocab_size, e) ||
-        !need_i32(c, where, "num_attention_heads", &s->num_attention_heads, e))
+    if (!read_size(c, where, "num_hidden_layers", 0, &s->num_hidden_layers, e) ||
+        !read_size(c, where, "hidden_size", 0, &s->hidden_size, e) ||
+        !read_size(c, where, "intermediate_size", 0, &s->intermediate_size, e) ||
+        !read_size(c, where, "vocab_size", f->vocab_size, &s->vocab_size, e) ||
+        !read_size(c, where, "num_attention_heads", f->num_attention_heads, &s->num_attention_heads, e))
         return false;
-    s->num_key_value_heads = s->num_attention_heads;
+    // null means one per query head; only a file without the key leaves it to the family
+    bool kv_heads_open = !cJSON_GetObjectItemCaseSensitive(c, "num_key_value_heads") && f->num_key_value_heads;
+    s->num_key_value_heads = kv_heads_open ? f->num_key_value_heads : s->num_attention_heads;
     s->head_dim = f->head_dim ? f->head_dim : s->hidden_size / s->num_attention_heads;
     s->max_position_embeddings = f->max_position_embeddings;
     if (!f->head_dim && !json_member(c, "head_dim") && s->hidden_size % s->num_attention_heads)
@@ -133,16 +133,35 @@ static bool read_shape(struct model_spec *s, const struct family *f, const cJSON
            json_i32(c, where, "max_position_embeddings", 1, INT32_MAX, &s->max_position_embeddings, e);
 }
 
-static bool read_numerics(struct model_spec *s, const cJSON *c, const char *where, struct error *e)
+static bool read_act(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
 {
-    const char *act = "silu", *dtype = "bfloat16"; // published checkpoints that do not say are 16 bit
-    double eps = 1e-6;
-    if (!json_f64(c, where, "rms_norm_eps", 0, 1, &eps, e) || !json_string(c, where, "hidden_act", &act, e) ||
+    static const struct {
+        const char *name;
+        enum act_kind act;
+    } ACT[] = {{"silu", ACT_SILU}, {"swish", ACT_SILU}, {"gelu_pytorch_tanh", ACT_GELU_TANH}, {"gelu_new", ACT_GELU_TANH}};
+    const char *name = NULL;
+    s->hidden_act = f->hidden_act;
+    if (!json_string(c, where, "hidden_act", &name, e) || !json_string(c, where, "hidden_activation", &name, e))
+        return false;
+    if (!name || (f->hidden_act == ACT_GELU_TANH && !strcmp(name, "gelu"))) // Gemma's first files say so and mean tanh
+        return true;
+    for (size_t i = 0; i < sizeof ACT / sizeof *ACT; i++)
+        if (!strcmp(name, ACT[i].name)) {
+            s->hidden_act = ACT[i].act;
+            return true;
+        }
+    return error_set(e, ERROR_UNSUPPORTED,
+                     "'%s': hidden_act '%.40s' is not supported, expected 'silu' or 'gelu_pytorch_tanh'", where, name);
+}
+
+static bool read_numerics(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
+{
+    const char *dtype = "bfloat16"; // published checkpoints that do not say are 16 bit
+    double eps = f->rms_norm_eps;
+    if (!json_f64(c, where, "rms_norm_eps", 0, 1, &eps, e) || !read_act(s, f, c, where, e) ||
         !json_string(c, where, "torch_dtype", &dtype, e) || !json_string(c, where, "dtype", &dtype, e))
         return false;
     s->rms_norm_eps = (float)eps;
-    if (strcmp(act, "silu") && strcmp(act, "swish")) // two names of one function
-        return error_set(e, ERROR_UNSUPPORTED, "'%s': hidden_act '%.40s' is not supported, expected 'silu'", where, act);
     if (!dtype_parse(dtype, &s->dtype) || (s->dtype != DTYPE_F32 && s->dtype != DTYPE_F16 && s->dtype != DTYPE_BF16))
         return error_set(e, ERROR_UNSUPPORTED, "'%s': dtype '%.40s' is not supported, expected float32, float16 or bfloat16",
                          where, dtype);
@@ -151,65 +170,54 @@ static bool read_numerics(struct model_spec *s, const cJSON *c, const char *wher
 
 static bool read_switches(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
 {
-    bool attention_bias = false, mlp_bias = false;
-    if (!json_bool(c, where, "tie_word_embeddings", &s->tie_word_embeddings, e))
+    bool attention_bias = false, mlp_bias = false, both_ways = false;
+    s->tie_word_embeddings = f->tie_word_embeddings;
+    if (!json_bool(c, where, "tie_word_embeddings", &s->tie_word_embeddings, e) ||
+        !json_bool(c, where, "use_bidirectional_attention", &both_ways, e))
         return false;
-    if (f->optional_bias &&
-        (!json_bool(c, where, "attention_bias", &attention_bias, e) || !json_bool(c, where, "mlp_bias", &mlp_bias, e)))
+    if (both_ways)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': attention to later positions is not supported", where);
+    if ((f->attention_bias && !json_bool(c, where, "attention_bias", &attention_bias, e)) ||
+        (f->mlp_bias && !json_bool(c, where, "mlp_bias", &mlp_bias, e)))
         return false;
-    s->qk_norm = f->qk_norm;
     s->qkv_bias = f->qkv_bias || attention_bias;
     s->o_bias = attention_bias;
-    s->mlp_bias = mlp_bias && !f->qk_norm; // Qwen3's feed-forward has none whatever the file says
+    s->mlp_bias = mlp_bias;
     return true;
 }
 
-static bool read_rope_kind(struct rope_spec *rope, const cJSON *scaling, const char *where, struct error *e)
+static bool read_factor(const cJSON *c, const char *where, const char *key, double usual, float *out, struct error *e)
 {
-    const char *type = NULL;
-    if (!json_string(scaling, where, "type", &type, e) || !json_string(scaling, where, "rope_type", &type, e))
+    double value = usual;
+    if (!json_f64(c, where, key, 1e-6, 1e6, &value, e))
         return false;
-    if (!type || !strcmp(type, "default"))
+    *out = (float)value;
+    return true;
+}
+
+// A soft cap that is null is none; one that is absent is the family's.
+static bool read_softcap(const cJSON *c, const char *where, const char *key, double usual, float *out, struct error *e)
+{
+    return read_factor(c, where, key, cJSON_GetObjectItemCaseSensitive(c, key) ? 0 : usual, out, e);
+}
+
+static bool read_factors(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
+{
+    float scalar = 0;
+    if (f->scaled_embedding)
+        s->embedding_multiplier = sqrtf((float)s->hidden_size);
+    if (f->multipliers && (!read_factor(c, where, "embedding_multiplier", 1, &s->embedding_multiplier, e) ||
+                           !read_factor(c, where, "residual_multiplier", 1, &s->residual_multiplier, e) ||
+                           !read_factor(c, where, "attention_multiplier", 1, &s->attention_multiplier, e) ||
+                           !read_factor(c, where, "logits_scaling", 1, &s->logits_scaling, e)))
+        return false;
+    if (f->query_pre_attn_scalar <= 0)
         return true;
-    bool linear = !strcmp(type, "linear"), llama3 = !strcmp(type, "llama3");
-    if (!linear && !llama3)
-        return error_set(e, ERROR_UNSUPPORTED,
-                         "'%s': rope scaling '%.40s' is not supported, expected 'default', 'linear' or 'llama3'", where,
-                         type);
-    rope->kind = linear ? ROPE_LINEAR : ROPE_LLAMA3;
-    if (!json_f64(scaling, where, "factor", 1e-3, 1e6, &rope->factor, e) ||
-        !json_f64(scaling, where, "low_freq_factor", 1e-3, 1e6, &rope->low_freq_factor, e) ||
-        !json_f64(scaling, where, "high_freq_factor", 1e-3, 1e6, &rope->high_freq_factor, e) ||
-        !json_i32(scaling, where, "original_max_position_embeddings", 1, MAX_POSITIONS,
-                  &rope->original_max_position_embeddings, e))
+    if (!read_factor(c, where, "query_pre_attn_scalar", f->query_pre_attn_scalar, &scalar, e))
         return false;
-    if (rope->factor == 0)
-        return error_set(e, ERROR_FILE, "'%s': rope scaling '%s' has no 'factor'", where, type);
-    if (llama3 && (!rope->original_max_position_embeddings || rope->low_freq_factor == 0 ||
-                   rope->high_freq_factor <= rope->low_freq_factor))
-        return error_set(e, ERROR_FILE,
-                         "'%s': rope scaling 'llama3' needs 'original_max_position_embeddings' and a 'low_freq_factor' "
-                         "below its 'high_freq_factor'",
-                         where);
-    return true;
-}
-
-// Version 4: rope_theta and partial_rotary_factor beside rope_scaling; version 5: all of them inside rope_parameters.
-static bool read_rope(struct model_spec *s, const cJSON *c, const char *where, struct error *e)
-{
-    const cJSON *v5 = json_member(c, "rope_parameters"), *scaling = v5 ? v5 : json_member(c, "rope_scaling");
-    double theta = 10000, partial = 1;
-    if (scaling && !cJSON_IsObject(scaling))
-        return error_set(e, ERROR_FILE, "'%s': '%s' is not an object", where, v5 ? "rope_parameters" : "rope_scaling");
-    if (!json_f64(c, where, "rope_theta", 1, 1e15, &theta, e) || !json_f64(v5, where, "rope_theta", 1, 1e15, &theta, e) ||
-        !json_f64(c, where, "partial_rotary_factor", 0, 1, &partial, e) ||
-        !json_f64(v5, where, "partial_rotary_factor", 0, 1, &partial, e))
-        return false;
-    if (json_member(v5, "full_attention") || json_member(v5, "sliding_attention"))
-        return error_set(e, ERROR_UNSUPPORTED, "'%s': 'rope_parameters' by kind of layer are not supported", where);
-    s->rope.theta = theta;
-    s->rope.rotary_dim = (int32_t)(s->head_dim * partial);
-    return !scaling || read_rope_kind(&s->rope, scaling, where, e);
+    s->attention_multiplier = 1 / sqrtf(scalar);
+    return read_softcap(c, where, "attn_logit_softcapping", f->attn_logit_softcapping, &s->attn_logit_softcapping, e) &&
+           read_softcap(c, where, "final_logit_softcapping", f->final_logit_softcapping, &s->final_logit_softcapping, e);
 }
 
 // "layer_types" names each layer's kind.
@@ -233,26 +241,35 @@ static bool read_layer_types(struct model_spec *s, int32_t window, const cJSON *
     return true;
 }
 
+// Without "layer_types": all layers from `first` on, but every full_every-th.
+static void fill_windows(struct model_spec *s, int32_t window, int32_t first, int32_t full_every)
+{
+    for (int32_t layer = first; layer < s->num_hidden_layers; layer++)
+        s->window[layer] = full_every && (layer + 1) % full_every == 0 ? 0 : window;
+}
+
 static bool read_windows(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
 {
     int32_t window = cJSON_GetObjectItemCaseSensitive(c, "sliding_window") ? 0 : f->sliding_window, first = 0;
-    bool use = !strcmp(f->name, "mistral");
-    if (!strcmp(f->name, "llama"))
-        return true; // the class has no window, whatever the file says
+    int32_t full_every = f->full_every;
+    bool use = f->window_rule != WINDOW_QWEN;
+    if (f->window_rule == WINDOW_NONE)
+        return true;
     if (!json_i32(c, where, "sliding_window", 0, INT32_MAX, &window, e) ||
         !json_bool(c, where, "use_sliding_window", &use, e))
         return false;
-    if (!strncmp(f->name, "qwen", 4)) {
+    if (f->window_rule == WINDOW_QWEN) {
         first = 28; // the class's max_window_layers: the lower layers see everything
         if (!json_i32(c, where, "max_window_layers", 0, INT32_MAX, &first, e))
             return false;
     }
+    if (f->window_rule == WINDOW_BY_LAYER && !json_i32(c, where, "sliding_window_pattern", 1, INT32_MAX, &full_every, e))
+        return false;
     window = use ? window : 0;
-    const cJSON *types = json_member(c, "layer_types");
+    const cJSON *types = f->window_rule == WINDOW_ALL ? NULL : json_member(c, "layer_types");
     if (types)
         return read_layer_types(s, window, types, where, e);
-    for (int32_t layer = first; layer < s->num_hidden_layers; layer++)
-        s->window[layer] = window;
+    fill_windows(s, window, first, full_every);
     return true;
 }
 
@@ -263,26 +280,45 @@ static void add_eos(struct model_spec *s, const cJSON *id)
         s->eos_token_id[s->n_eos++] = (int32_t)id->valuedouble;
 }
 
+void model_spec_set_eos(struct model_spec *s, const cJSON *ids)
+{
+    const cJSON *id;
+    if (!ids)
+        return;
+    s->n_eos = 0;
+    add_eos(s, ids);
+    cJSON_ArrayForEach(id, ids) add_eos(s, id);
+}
+
 static void read_token_ids(struct model_spec *s, const cJSON *c)
 {
-    const cJSON *eos = json_member(c, "eos_token_id"), *bos = json_member(c, "bos_token_id"), *id;
-    add_eos(s, eos);
-    cJSON_ArrayForEach(id, eos) add_eos(s, id);
+    const cJSON *bos = json_member(c, "bos_token_id");
+    model_spec_set_eos(s, json_member(c, "eos_token_id"));
     s->bos_token_id = -1;
     if (cJSON_IsNumber(bos) && bos->valuedouble >= 0 && bos->valuedouble < s->vocab_size)
         s->bos_token_id = (int32_t)bos->valuedouble;
 }
 
+void model_spec_from_family(struct model_spec *s, const struct family *f)
+{
+    snprintf(s->family, sizeof s->family, "%s", f->name);
+    s->norm_place = f->norm_place, s->qk_norm = f->qk_norm;
+}
+
 static bool read_config(struct model_spec *s, const cJSON *c, const char *where, struct error *e)
 {
     const struct family *f;
+    cJSON *text = (cJSON *)(uintptr_t)json_member(c, "text_config"); // ours to complete
     if (!cJSON_IsObject(c))
         return error_set(e, ERROR_FILE, "'%s': expected an object", where);
-    if (!read_family(c, where, &f, e) || !read_shape(s, f, c, where, e) || !read_numerics(s, c, where, e) ||
-        !read_switches(s, f, c, where, e) || !read_rope(s, c, where, e) || !model_spec_check(s, where, e) ||
+    if (!(cJSON_IsObject(text) ? enter_text_config(c, text, where, &f, e) : read_family(c, where, &f, e)))
+        return false;
+    c = cJSON_IsObject(text) ? text : c;
+    if (!read_shape(s, f, c, where, e) || !read_numerics(s, f, c, where, e) || !read_switches(s, f, c, where, e) ||
+        !read_factors(s, f, c, where, e) || !config_read_rope(s, f, c, where, e) || !model_spec_check(s, where, e) ||
         !read_windows(s, f, c, where, e))
         return false;
-    snprintf(s->family, sizeof s->family, "%s", f->name);
+    model_spec_from_family(s, f);
     read_token_ids(s, c);
     return true;
 }

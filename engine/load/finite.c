@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+// e4m3 has one pattern of each sign for NaN and none for infinity.
+static bool bytes_finite(const uint8_t *p, uint64_t n)
+{
+    uint32_t bad = 0;
+    for (uint64_t i = 0; i < n; i++)
+        bad |= (p[i] & 0x7f) == 0x7f;
+    return !bad;
+}
+
 static bool words16_finite(const uint8_t *p, uint64_t n, uint16_t exponent)
 {
     uint32_t bad = 0;
@@ -60,6 +69,7 @@ bool values_finite(enum dtype type, const void *data, uint64_t bytes)
     case DTYPE_F32: return words32_finite(data, bytes / 4);
     case DTYPE_F16: return words16_finite(data, bytes / 2, 0x7c00);
     case DTYPE_BF16: return words16_finite(data, bytes / 2, 0x7f80);
+    case DTYPE_FP8: return bytes_finite(data, bytes);
     case DTYPE_MXFP4: return exponents_finite(data, bytes / block_bytes, block_bytes);
     default: break;
     }

@@ -346,13 +346,14 @@ static bool wrong_type(const struct gguf *g, const struct gguf_value *v, const c
                      v->type == GGUF_ARRAY ? "an array of " : "", TYPE_NAME[v->item_type], expected);
 }
 
-// Item i of any integer type. False if it is no integer or does not fit into int64.
+// Item i of any integer type, or a bool as 0 or 1. False if it is no integer or does not fit into int64.
 static bool item_i64(const struct gguf_value *v, uint64_t i, int64_t *out)
 {
     const uint8_t *p = v->at + i * VALUE_BYTES[v->item_type];
     uint64_t bits = 0;
     memcpy(&bits, p, VALUE_BYTES[v->item_type]);
     switch (v->item_type) {
+    case GGUF_BOOL:
     case GGUF_U8:
     case GGUF_U16:
     case GGUF_U32: *out = (int64_t)bits; return true;

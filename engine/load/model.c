@@ -41,10 +41,10 @@ static bool open_folder(struct model *m, const char *path, struct error *e)
     snprintf(config, sizeof config, "%s/config.json", path);
     if (!file_exists(config))
         return error_set(e, ERROR_FILE, "'%s': no config.json in this folder", path);
-    if (!open_config(m, config, e) || !hf_open_weights(m->files, path, &found, e))
+    if (!open_config(m, config, e) || !hf_open_weights(m->files, path, &found, e) || !hf_read_generation(m, path, e))
         return false;
     m->format = found ? MODEL_HF : MODEL_CONFIG;
-    return true;
+    return !found || hf_read_quantization(m->files, config, e);
 }
 
 // Types nothing here computes with are refused at once: the whole file is of no use.
@@ -113,25 +113,4 @@ void model_close(struct model *m)
 bool model_has_weights(const struct model *m)
 {
     return m->format == MODEL_HF || m->format == MODEL_GGUF || m->format == MODEL_RANDOM;
-}
-
-const struct stored_tensor *model_find_tensor(const struct model *m, const struct tensor_spec *spec)
-{
-    char name[96];
-    enum tensor_role role = (enum tensor_role)spec->role;
-    bool named = m->format == MODEL_GGUF ? tensor_name_gguf(role, spec->layer, name, sizeof name)
-                                         : tensor_name_hf(role, spec->layer, name, sizeof name);
-    return named && m->files ? stored_find(m->files->tensor, m->files->n_tensors, name) : NULL;
-}
-
-enum dtype stored_loaded_type(const struct stored_tensor *t)
-{
-    if (!t || !t->known)
-        return DTYPE_F32;
-    return t->n_dims == 1 && dtype_block(t->dtype) > 1 ? DTYPE_F32 : t->dtype;
-}
-
-enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec)
-{
-    return stored_loaded_type(model_find_tensor(model, spec));
 }

@@ -7,8 +7,16 @@
 
 enum model_format { MODEL_NONE, MODEL_HF, MODEL_GGUF, MODEL_CONFIG, MODEL_RANDOM };
 
+// How the model's makers sample from it (generation_config.json).
+struct model_sampling {
+    bool is_set; // false: they do not say, or take the likeliest token
+    float temperature, top_p;
+    int32_t top_k; // 0: all
+};
+
 struct model {
     struct model_spec spec;
+    struct model_sampling sampling;
     enum model_format format;
     char path[1024];
     struct model_files *files; // owned: mapped files and their directory of tensors; NULL for MODEL_CONFIG
@@ -44,6 +52,5 @@ void weights_free(struct weights *w); // accepts zeroed
 // Parses the text of a Hugging Face config.json (versions 4 and 5). `where` names it in messages.
 // Unknown architectures are refused by name with the list of supported ones (ERROR_UNSUPPORTED).
 bool model_spec_from_config(struct model_spec *spec, const char *text, size_t size, const char *where, struct error *e);
-const char *const *model_families(int *n);
 
 #endif

@@ -16,10 +16,14 @@ static const struct element {
     bool known;
     enum dtype dtype;
 } ELEMENT[] = {
-    {"F32", 4, true, DTYPE_F32}, {"F16", 2, true, DTYPE_F16}, {"BF16", 2, true, DTYPE_BF16}, {"F64", 8, false, 0},
-    {"I64", 8, false, 0},        {"U64", 8, false, 0},        {"I32", 4, false, 0},          {"U32", 4, false, 0},
-    {"I16", 2, false, 0},        {"U16", 2, false, 0},        {"I8", 1, false, 0},           {"U8", 1, false, 0},
-    {"BOOL", 1, false, 0},       {"F8_E4M3", 1, false, 0},    {"F8_E5M2", 1, false, 0},      {"F8_E8M0", 1, false, 0},
+    {"F32", 4, true, DTYPE_F32},   {"F16", 2, true, DTYPE_F16},
+    {"BF16", 2, true, DTYPE_BF16}, {"F64", 8, false, 0},
+    {"I64", 8, false, 0},          {"U64", 8, false, 0},
+    {"I32", 4, false, 0},          {"U32", 4, false, 0},
+    {"I16", 2, false, 0},          {"U16", 2, false, 0},
+    {"I8", 1, false, 0},           {"U8", 1, false, 0},
+    {"BOOL", 1, false, 0},         {"F8_E4M3", 1, true, DTYPE_FP8},
+    {"F8_E5M2", 1, false, 0},      {"F8_E8M0", 1, false, 0},
 };
 
 struct data_area {

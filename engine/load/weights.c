@@ -2,7 +2,9 @@
 // mapped; the rest is copied, converted or made into one buffer. All of it is checked for NaN and infinity on the way.
 #include "engine/base/memory.h"
 #include "engine/base/units.h"
+#include "engine/load/family.h"
 #include "engine/load/files.h"
+#include "engine/load/scales.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +20,10 @@ enum source { SOURCE_RANDOM, SOURCE_MAPPED, SOURCE_COPIED };
 struct origin {
     enum source source;
     const struct stored_tensor *stored;
+    int64_t first, rows;          // begins at row `first` of the stored tensor's `rows`; of a vector rows are values
     int32_t head_dim, rotary_dim; // head_dim > 0: Llama's q or k in GGUF's order of rows, to be put back
+    float offset;                 // added to each value: Gemma's norm weights are stored less 1
+    struct scales scales;         // of FP8 values
 };
 
 // Rows first .. first+count-1 of one tensor: the unit of work.
@@ -46,29 +51,27 @@ static uint64_t row_bytes_of(enum dtype type, int32_t cols)
 
 static const char *name_of(const struct model *m, const struct tensor_spec *t, char out[96])
 {
-    enum tensor_role role = (enum tensor_role)t->role;
-    if (m->format == MODEL_GGUF)
-        tensor_name_gguf(role, t->layer, out, 96);
-    else
-        tensor_name_hf(role, t->layer, out, 96);
+    model_tensor_name(m, t, out, 96);
     return out;
 }
 
-static bool check_shape(const struct model *m, const struct tensor_spec *t, const struct stored_tensor *s, struct error *e)
+static bool check_shape(const struct model *m, const struct tensor_spec *t, const struct location *at, struct error *e)
 {
     char name[96], shape[64] = "", expected[32];
+    const struct stored_tensor *s = at->stored;
     bool vector = t->rows == 1;
-    if (vector ? s->n_dims == 1 && s->dim[0] == (uint64_t)t->cols
-               : s->n_dims == 2 && s->dim[0] == (uint64_t)t->rows && s->dim[1] == (uint64_t)t->cols)
+    if (s->n_dims == (vector ? 1 : 2) && s->dim[0] == (uint64_t)at->rows && (vector || s->dim[1] == (uint64_t)t->cols))
         return true;
     for (int32_t i = 0, n = 0; i < s->n_dims && n < 40; i++)
         n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%llu", i ? ", " : "", (unsigned long long)s->dim[i]);
     if (vector)
-        snprintf(expected, sizeof expected, "%d", t->cols);
+        snprintf(expected, sizeof expected, "%lld", (long long)at->rows);
     else
-        snprintf(expected, sizeof expected, "%d, %d", t->rows, t->cols);
-    return error_set(e, ERROR_FILE, "'%s': tensor '%s' is [%s], expected [%s]", m->path, name_of(m, t, name), shape,
-                     expected);
+        snprintf(expected, sizeof expected, "%lld, %d", (long long)at->rows, t->cols);
+    char stored[96];
+    bool fused = at->rows != (vector ? t->cols : t->rows);
+    return error_set(e, ERROR_FILE, "'%s': tensor '%s' is [%s], expected [%s]", m->path,
+                     fused ? text_print(s->name, stored) : name_of(m, t, name), shape, expected);
 }
 
 // A type is computed with if it converts to f32, and can be converted to if it converts from f32.
@@ -85,41 +88,78 @@ static void set_permutation(const struct model *m, const struct tensor_spec *t, 
 {
     bool q_or_k = t->role == TENSOR_ATTN_Q || t->role == TENSOR_ATTN_K || t->role == TENSOR_ATTN_Q_BIAS ||
                   t->role == TENSOR_ATTN_K_BIAS;
-    if (m->format != MODEL_GGUF || strcmp(m->spec.family, "llama") || !q_or_k)
+    if (m->format != MODEL_GGUF || !family_by_name(m->spec.family)->permuted_gguf || !q_or_k)
         return;
     o->head_dim = m->spec.head_dim, o->rotary_dim = m->spec.rope.rotary_dim;
 }
 
-// Where GGUF keeps what belongs into row r.
-static int32_t stored_row(const struct origin *o, int32_t r)
+// Where the file keeps what belongs into row r.
+static int64_t stored_row(const struct origin *o, int32_t r)
 {
     int32_t in_head = o->head_dim ? r % o->head_dim : 0, half = o->rotary_dim / 2;
     if (!o->head_dim || in_head >= o->rotary_dim)
-        return r;
-    return r - in_head + 2 * (in_head % half) + in_head / half;
+        return o->first + r;
+    return o->first + r - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-static bool is_aligned(const struct stored_tensor *s)
+// The first byte of what the plan calls its tensor, where rows stand in order.
+static const uint8_t *stored_data(const struct origin *o, const struct tensor_spec *t)
 {
-    uintptr_t unit = s->dtype == DTYPE_F32 ? 4 : 2;
-    return (uintptr_t)s->data % unit == 0;
+    uint64_t row_bytes = t->rows == 1 ? dtype_row_bytes(o->stored->dtype, 1) : row_bytes_of(o->stored->dtype, t->cols);
+    return (const uint8_t *)o->stored->data + (o->first ? (uint64_t)o->first * row_bytes : 0);
+}
+
+static bool serves_as_it_is(const struct origin *o, const struct tensor_spec *t)
+{
+    uintptr_t unit = t->dtype == DTYPE_F32 ? 4 : 2;
+    bool whole = !o->first || t->rows > 1 || dtype_block((enum dtype)t->dtype) == 1;
+    return o->stored->dtype == (enum dtype)t->dtype && !o->head_dim && o->offset == 0 && whole &&
+           (uintptr_t)stored_data(o, t) % unit == 0;
+}
+
+// Norm weights that are stored less an offset.
+static float offset_of(const struct model *m, const struct tensor_spec *t)
+{
+    switch ((enum tensor_role)t->role) {
+    case TENSOR_ATTN_NORM:
+    case TENSOR_ATTN_POST_NORM:
+    case TENSOR_ATTN_Q_NORM:
+    case TENSOR_ATTN_K_NORM:
+    case TENSOR_FFN_NORM:
+    case TENSOR_FFN_POST_NORM:
+    case TENSOR_OUTPUT_NORM: return m->format == MODEL_HF ? family_by_name(m->spec.family)->norm_offset : 0;
+    default: return 0;
+    }
+}
+
+enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec)
+{
+    const struct model *m = model;
+    struct location at;
+    if (!model_locate(m, spec, &at) || !at.stored->known)
+        return DTYPE_F32;
+    bool vector = at.stored->n_dims == 1;
+    if ((vector && dtype_block(at.stored->dtype) > 1) || offset_of(m, spec) != 0)
+        return DTYPE_F32;
+    return at.stored->dtype == DTYPE_FP8 ? m->spec.dtype : at.stored->dtype;
 }
 
 static bool find_origin(const struct model *m, const struct tensor_spec *t, struct origin *o, struct error *e)
 {
     char name[96];
     enum dtype wanted = (enum dtype)t->dtype;
-    const struct stored_tensor *s = model_find_tensor(m, t);
-    if (!s)
+    struct location at;
+    if (!model_locate(m, t, &at))
         return error_set(e, ERROR_FILE, "'%s': tensor '%s' is missing", m->path, name_of(m, t, name));
+    const struct stored_tensor *s = at.stored;
     if (!s->known)
-        return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' is stored as %s, expected F32, F16 or BF16", m->path,
-                         name_of(m, t, name), s->type);
-    if (!check_shape(m, t, s, e))
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' is stored as %s, expected F32, F16, BF16 or F8_E4M3",
+                         m->path, name_of(m, t, name), s->type);
+    if (!check_shape(m, t, &at, e) || !scales_find(&o->scales, m, s, e))
         return false;
-    o->stored = s;
+    o->stored = s, o->first = at.first, o->rows = at.rows, o->offset = offset_of(m, t);
     set_permutation(m, t, o);
-    if (s->dtype == wanted && !o->head_dim && is_aligned(s)) {
+    if (serves_as_it_is(o, t)) {
         o->source = SOURCE_MAPPED;
         return true;
     }
@@ -169,7 +209,8 @@ static bool place_tensors(struct loading *l, struct weights *w, struct error *e)
         return false;
     for (int32_t i = 0; i < l->plan->n_tensors; i++) {
         const struct tensor_spec *t = &l->plan->tensor[i];
-        const void *data = l->origin[i].source == SOURCE_MAPPED ? l->origin[i].stored->data : (char *)w->owned[0] + at;
+        const void *data =
+            l->origin[i].source == SOURCE_MAPPED ? stored_data(&l->origin[i], t) : (const uint8_t *)w->owned[0] + at;
         l->tensor[i] = (struct tensor){.data = data, .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols};
         if (l->origin[i].source != SOURCE_MAPPED)
             at += (tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
@@ -202,12 +243,13 @@ static bool make_chunks(struct loading *l, struct error *e)
 // A vector's values go through f32, which every type it can have fits.
 static bool copy_vector(const struct origin *o, const struct tensor *t, void *out)
 {
-    float *stored = malloc(2 * (size_t)t->cols * sizeof *stored), *ordered = stored ? stored + t->cols : NULL;
+    float *stored = malloc(((size_t)o->rows + (size_t)t->cols) * sizeof *stored),
+          *ordered = stored ? stored + o->rows : NULL;
     if (!stored)
         return false;
-    dtype_to_f32(o->stored->dtype, o->stored->data, stored, (size_t)t->cols);
+    dtype_to_f32(o->stored->dtype, o->stored->data, stored, (size_t)o->rows);
     for (int32_t i = 0; i < t->cols; i++)
-        ordered[i] = stored[stored_row(o, i)];
+        ordered[i] = stored[stored_row(o, i)] + o->offset;
     dtype_from_f32(t->dtype, ordered, out, (size_t)t->cols);
     free(stored);
     return true;
@@ -221,12 +263,16 @@ static bool copy_rows(const struct origin *o, const struct tensor *t, const stru
     if (!row)
         return false;
     for (int32_t i = 0; i < c->count; i++, out += to_bytes) {
-        const uint8_t *at = from + (uint64_t)stored_row(o, c->first + i) * from_bytes;
+        int64_t r = stored_row(o, c->first + i);
+        const uint8_t *at = from + (uint64_t)r * from_bytes;
         if (o->stored->dtype == t->dtype) {
             memcpy(out, at, to_bytes);
             continue;
         }
-        dtype_to_f32(o->stored->dtype, at, row, (size_t)t->cols);
+        if (o->stored->dtype == DTYPE_FP8)
+            scales_row(&o->scales, at, r, t->cols, row);
+        else
+            dtype_to_f32(o->stored->dtype, at, row, (size_t)t->cols);
         dtype_from_f32(t->dtype, row, out, (size_t)t->cols);
     }
     free(row);
@@ -260,7 +306,9 @@ static void load_chunk(void *ctx, int64_t i)
         random_fill(&l->plan->tensor[c->tensor], c->tensor, l->seed, c->first, c->count, at);
         return;
     }
-    bool finite = rows_finite(o->stored->dtype, o->stored->data, t->cols, c), copied = true;
+    const struct tensor_spec *spec = &l->plan->tensor[c->tensor];
+    bool in_rows = o->source == SOURCE_MAPPED || t->rows > 1, copied = true; // a vector may lie in blocks: checked as f32
+    bool finite = !in_rows || rows_finite(o->stored->dtype, stored_data(o, spec), t->cols, c);
     if (finite && o->source == SOURCE_COPIED) {
         copied = t->rows == 1 ? copy_vector(o, t, at) : copy_rows(o, t, c, at);
         finite = !copied || rows_finite(t->dtype, t->data, t->cols, c); // large f32 values overflow f16

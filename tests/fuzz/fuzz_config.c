@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct plan_options options = plan_options_default(spec.dtype);
     float freq[MODEL_MAX_ROTARY / 2];
-    rope_inv_freq(&spec.rope, freq);
+    rope_inv_freq(&spec.rope, true, freq);
     if (plan_make(&plan, &spec, &options, &e))
         plan_free(&plan);
     return 0;
