@@ -107,6 +107,8 @@ plots:
 	@tools/plots.sh
 model:
 	@tools/fetch_model.sh
+readme: all
+	@tools/readme.sh
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kvbench
 	install kvbench kvcalc $(DESTDIR)$(PREFIX)/bin
@@ -115,7 +117,7 @@ clean:
 	rm -rf build build-san build-fuzz kvbench kvcalc
 
 FORCE:
-.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers lint demo plots model install clean FORCE
+.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers lint demo plots model readme install clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

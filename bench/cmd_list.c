@@ -3,6 +3,9 @@
 #include "engine/backend.h"
 #include "engine/base/json.h"
 #include "engine/base/names.h"
+#include "engine/load/family.h"
+#include "engine/load/gguf.h"
+#include "engine/load/safetensors.h"
 #include "roofline/catalogue.h"
 
 #include <stdlib.h>
@@ -37,12 +40,18 @@ static void describe_backend(const char *name, struct catalogue_row *row)
         backend_close(&backend);
 }
 
+static bool new_rows(struct catalogue_row **rows, int n, struct error *e)
+{
+    *rows = calloc((size_t)n + 1, sizeof **rows);
+    return *rows || error_set(e, ERROR_MEMORY, "no memory for the list");
+}
+
 static bool list_backends(struct catalogue_row **rows, int *n, struct error *e)
 {
     int n_names;
     const char *const *names = backend_names(&n_names);
-    if (!(*rows = calloc((size_t)n_names + 1, sizeof **rows)))
-        return error_set(e, ERROR_MEMORY, "no memory for the list");
+    if (!new_rows(rows, n_names + 1, e))
+        return false;
     for (*n = 0; *n < n_names; (*n)++)
         describe_backend(names[*n], &(*rows)[*n]);
     struct catalogue_row *roofline = &(*rows)[(*n)++]; // needs no device, and is no choice of --backend
@@ -51,6 +60,66 @@ static bool list_backends(struct catalogue_row **rows, int *n, struct error *e)
     roofline->supported = true;
     return true;
 }
+
+// What a model may be: the table that config.json and GGUF metadata are read by.
+static bool list_families(struct catalogue_row **rows, int *n, struct error *e)
+{
+    const struct family *f = family_all(n);
+    if (!new_rows(rows, *n, e))
+        return false;
+    for (int i = 0; i < *n; i++) {
+        struct catalogue_row *row = &(*rows)[i];
+        snprintf(row->name, sizeof row->name, "%s", f[i].name);
+        snprintf(row->detail, sizeof row->detail, "%s; GGUF %s; %s", f[i].architecture, f[i].gguf, f[i].models);
+        row->supported = true;
+    }
+    return true;
+}
+
+static void describe_type(enum dtype type, struct catalogue_row *row)
+{
+    double bits = 8.0 * (double)dtype_row_bytes(type, (uint64_t)dtype_block(type)) / dtype_block(type);
+    const char *hf = safetensors_type_name(type);
+    bool gguf = gguf_type_number(type) >= 0;
+    snprintf(row->name, sizeof row->name, "%s", dtype_name(type));
+    row->supported = gguf || hf;
+    if (row->supported)
+        snprintf(row->detail, sizeof row->detail, "%.4g bits; %s%s%s%s", bits, gguf ? "GGUF files" : "",
+                 gguf && hf ? ", " : "", hf ? "Hugging Face folders" : "",
+                 type == DTYPE_FP8 ? ", with their scales; widened when loaded" : "");
+    else
+        snprintf(row->detail, sizeof row->detail, "in no file; weights of it are only priced");
+}
+
+// What weights may be stored as.
+static bool list_formats(struct catalogue_row **rows, int *n, struct error *e)
+{
+    if (!new_rows(rows, DTYPE_COUNT, e))
+        return false;
+    for (*n = 0; *n < DTYPE_COUNT; (*n)++)
+        describe_type((enum dtype) * n, &(*rows)[*n]);
+    return true;
+}
+
+static bool list_models(struct catalogue_row **rows, int *n, struct error *e)
+{
+    return catalogue_list("models", rows, n, e);
+}
+
+static bool list_hardware(struct catalogue_row **rows, int *n, struct error *e)
+{
+    return catalogue_list("hardware", rows, n, e);
+}
+
+static const struct {
+    const char *name;
+    bool (*list)(struct catalogue_row **rows, int *n, struct error *e);
+} SECTION[] = {{"models", list_models},
+               {"hardware", list_hardware},
+               {"backends", list_backends},
+               {"families", list_families},
+               {"formats", list_formats}};
+enum { N_SECTIONS = sizeof SECTION / sizeof *SECTION };
 
 static bool print_json(const struct catalogue_row *rows, int n, struct error *e)
 {
@@ -82,22 +151,28 @@ static void print_table(const struct catalogue_row *rows, int n)
 
 static bool bad_section(const char *given, struct error *e)
 {
-    static const char *const SECTION[] = {"models", "hardware", "backends"};
-    const char *near = given ? names_nearest(given, SECTION, 3) : NULL;
+    static const char EXPECTED[] = "expected models, hardware, backends, families or formats";
+    const char *names[N_SECTIONS];
+    for (int i = 0; i < N_SECTIONS; i++)
+        names[i] = SECTION[i].name;
+    const char *near = given ? names_nearest(given, names, N_SECTIONS) : NULL;
     if (!given)
-        return error_set(e, ERROR_USAGE, "list what? expected models, hardware or backends");
-    return error_set(e, ERROR_USAGE, "cannot list '%.60s'%s%s%s", given, near ? ", did you mean '" : "", near ? near : "",
-                     near ? "'?" : ", expected models, hardware or backends");
+        return error_set(e, ERROR_USAGE, "list what? %s", EXPECTED);
+    if (!near)
+        return error_set(e, ERROR_USAGE, "cannot list '%.60s', %s", given, EXPECTED);
+    return error_set(e, ERROR_USAGE, "cannot list '%.60s', did you mean '%s'?", given, near);
 }
 
 bool cmd_list(const struct options *o, struct error *e)
 {
     struct catalogue_row *rows = NULL;
-    int n = 0;
-    const char *section = o->n_args == 1 ? o->arg[0] : NULL;
-    if (!section || (strcmp(section, "models") && strcmp(section, "hardware") && strcmp(section, "backends")))
-        return bad_section(section, e);
-    bool ok = strcmp(section, "backends") ? catalogue_list(section, &rows, &n, e) : list_backends(&rows, &n, e);
+    int n = 0, section = 0;
+    const char *name = o->n_args == 1 ? o->arg[0] : NULL;
+    while (name && section < N_SECTIONS && strcmp(name, SECTION[section].name))
+        section++;
+    if (!name || section == N_SECTIONS)
+        return bad_section(name, e);
+    bool ok = SECTION[section].list(&rows, &n, e);
     if (ok && o->json)
         ok = print_json(rows, n, e);
     else if (ok)

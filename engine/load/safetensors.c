@@ -26,6 +26,14 @@ static const struct element {
     {"F8_E5M2", 1, false, 0},      {"F8_E8M0", 1, false, 0},
 };
 
+const char *safetensors_type_name(enum dtype type)
+{
+    for (size_t i = 0; i < sizeof ELEMENT / sizeof *ELEMENT; i++)
+        if (ELEMENT[i].known && ELEMENT[i].dtype == type)
+            return ELEMENT[i].name;
+    return NULL;
+}
+
 struct data_area {
     const char *where;
     const uint8_t *data;

@@ -20,4 +20,7 @@ void safetensors_close(struct safetensors *s);
 // Parses data[size], which must outlive *s.
 bool safetensors_parse(struct safetensors *s, const void *data, size_t size, const char *where, struct error *e);
 
+// What the format calls a type that is computed with, or NULL.
+const char *safetensors_type_name(enum dtype type);
+
 #endif

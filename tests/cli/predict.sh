@@ -29,6 +29,11 @@ run 0 'list hardware' "$KVBENCH" list hardware
 out '^ *h100-sxm'
 run 0 'list hardware as JSON' "$KVBENCH" list hardware --json
 out '"h100-sxm"'
+run 0 'list families' "$KVBENCH" list families
+out '^gemma3 .*Gemma3ForCausalLM; GGUF gemma3'
+run 0 'list formats' "$KVBENCH" list formats
+out '^q4_k .*4.5 bits; GGUF files'
+out '^fp8 .*Hugging Face folders'
 run 0 'list backends' "$KVBENCH" list backends
 out 'cpu'
 out 'null'
