@@ -3,9 +3,6 @@
 #include "engine/backend.h"
 #include "engine/base/json.h"
 #include "engine/base/names.h"
-#include "engine/load/family.h"
-#include "engine/load/gguf.h"
-#include "engine/load/safetensors.h"
 #include "roofline/catalogue.h"
 
 #include <stdlib.h>
@@ -64,31 +61,18 @@ static bool list_backends(struct catalogue_row **rows, int *n, struct error *e)
 // What a model may be: the table that config.json and GGUF metadata are read by.
 static bool list_families(struct catalogue_row **rows, int *n, struct error *e)
 {
-    const struct family *f = family_all(n);
+    char detail[sizeof(*rows)->detail];
+    const char *name;
+    while (model_describe_family(*n, &name, detail, sizeof detail))
+        ++*n;
     if (!new_rows(rows, *n, e))
         return false;
     for (int i = 0; i < *n; i++) {
         struct catalogue_row *row = &(*rows)[i];
-        snprintf(row->name, sizeof row->name, "%s", f[i].name);
-        snprintf(row->detail, sizeof row->detail, "%s; GGUF %s; %s", f[i].architecture, f[i].gguf, f[i].models);
-        row->supported = true;
+        row->supported = model_describe_family(i, &name, row->detail, sizeof row->detail);
+        snprintf(row->name, sizeof row->name, "%s", name);
     }
     return true;
-}
-
-static void describe_type(enum dtype type, struct catalogue_row *row)
-{
-    double bits = 8.0 * (double)dtype_row_bytes(type, (uint64_t)dtype_block(type)) / dtype_block(type);
-    const char *hf = safetensors_type_name(type);
-    bool gguf = gguf_type_number(type) >= 0;
-    snprintf(row->name, sizeof row->name, "%s", dtype_name(type));
-    row->supported = gguf || hf;
-    if (row->supported)
-        snprintf(row->detail, sizeof row->detail, "%.4g bits; %s%s%s%s", bits, gguf ? "GGUF files" : "",
-                 gguf && hf ? ", " : "", hf ? "Hugging Face folders" : "",
-                 type == DTYPE_FP8 ? ", with their scales; widened when loaded" : "");
-    else
-        snprintf(row->detail, sizeof row->detail, "in no file; weights of it are only priced");
 }
 
 // What weights may be stored as.
@@ -96,8 +80,11 @@ static bool list_formats(struct catalogue_row **rows, int *n, struct error *e)
 {
     if (!new_rows(rows, DTYPE_COUNT, e))
         return false;
-    for (*n = 0; *n < DTYPE_COUNT; (*n)++)
-        describe_type((enum dtype) * n, &(*rows)[*n]);
+    for (*n = 0; *n < DTYPE_COUNT; ++*n) {
+        struct catalogue_row *row = &(*rows)[*n];
+        row->supported = model_describe_type((enum dtype) * n, row->detail, sizeof row->detail);
+        snprintf(row->name, sizeof row->name, "%s", dtype_name((enum dtype) * n));
+    }
     return true;
 }
 

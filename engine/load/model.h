@@ -53,4 +53,10 @@ void weights_free(struct weights *w); // accepts zeroed
 // Unknown architectures are refused by name with the list of supported ones (ERROR_UNSUPPORTED).
 bool model_spec_from_config(struct model_spec *spec, const char *text, size_t size, const char *where, struct error *e);
 
+// Family i in a line: how its files call it and which models are of it. False beyond the last.
+bool model_describe_family(int i, const char **name, char *detail, int size);
+
+// How weights of this type are stored, in a line. False if no file that can be loaded holds it.
+bool model_describe_type(enum dtype type, char *detail, int size);
+
 #endif
