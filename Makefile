@@ -1,5 +1,5 @@
 # make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
-# More: deps check sanitize fuzz fuzz-short lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
+# More: deps check sanitize fuzz fuzz-short soak lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
 # V=1 shows the commands.
 PREFIX ?= /usr/local
 BUILD ?= build
@@ -11,6 +11,7 @@ EXTRA ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_RUNS ?= 100000
 FUZZ_SECONDS ?= 300
+SOAK_SECONDS ?= 600
 
 Q := $(if $(V),,@)
 say = @$(if $(V),:,echo '  $(1) $@')
@@ -80,7 +81,8 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 SANITIZE := -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-FUZZ := $(AGAIN) CC=clang BUILD=build-fuzz OPT="-O1 -g" EXTRA="$(SANITIZE) -fsanitize=fuzzer-no-link"
+# Parsers need no kernels, whose instrumented build takes minutes: ISAS is empty.
+FUZZ = $(AGAIN) CC=clang BUILD=build-fuzz ISAS= OPT="-O1 -g" EXTRA="$(SANITIZE) -fsanitize=fuzzer-no-link"
 
 deps:
 	@tools/deps.sh
@@ -96,6 +98,10 @@ fuzz-short:
 	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -seed=1" run-fuzzers
 fuzz:
 	@$(FUZZ) FUZZ_ARGS="-max_total_time=$(FUZZ_SECONDS)" run-fuzzers
+soak:
+	@$(FUZZ) run-soak
+run-soak: $(FUZZERS)
+	@tools/soak.sh $(SOAK_SECONDS) $(FUZZERS)
 run-fuzzers: $(FUZZERS)
 	@tools/fuzz.sh "$(FUZZ_ARGS)" $(FUZZERS)
 lint:
@@ -117,7 +123,7 @@ clean:
 	rm -rf build build-san build-fuzz kvbench kvcalc
 
 FORCE:
-.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers lint demo plots model readme install clean FORCE
+.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo plots model readme install clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -12,6 +12,7 @@ bool cmd_ceilings(const struct options *o, struct error *e);
 bool cmd_generate(const struct options *o, struct error *e);
 bool cmd_tokenize(const struct options *o, struct error *e);
 bool cmd_verify(const struct options *o, struct error *e);
+bool cmd_perplexity(const struct options *o, struct error *e);
 bool cmd_list(const struct options *o, struct error *e);
 
 #endif

@@ -55,6 +55,13 @@ static const struct command {
       "kvbench verify --model tests/golden/qwen3 --golden tests/golden/qwen3"},
      ON_VERIFY,
      cmd_verify},
+    {"perplexity",
+     "",
+     "how well a model predicts a text",
+     {"kvbench perplexity --model models/SmolLM2-135M-Instruct.Q4_1.gguf --text README.md",
+      "kvbench perplexity --model models/SmolLM2-135M-Instruct.Q4_1.gguf --text README.md --windows 2 --kv int8"},
+     ON_PERPLEXITY,
+     cmd_perplexity},
     {"list",
      "models|hardware|backends",
      "what the catalogue and this build contain",
@@ -69,7 +76,7 @@ static void print_help(FILE *f)
     fprintf(f, "kvbench %s: how fast an LLM should run here, how fast it does, and where the rest went\n\n",
             kvbench_version);
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(f, "  kvbench %-9s %-25s %s\n", COMMAND[i].name, COMMAND[i].arguments, COMMAND[i].summary);
+        fprintf(f, "  kvbench %-10s %-25s %s\n", COMMAND[i].name, COMMAND[i].arguments, COMMAND[i].summary);
     fprintf(f, "\nkvbench COMMAND --help shows a command's options with their defaults.\n");
 }
 

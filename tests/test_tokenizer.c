@@ -166,7 +166,8 @@ static void merging_equals_the_naive_reference(void **state)
     assert_true(merges_init(&m, N_MERGES, NULL));
     for (int32_t i = 0; i < N_MERGES; i++)
         merges_put(&m,
-                   (struct merge){(int32_t)(rng_next(&rng) % (4 + (uint64_t)i)), (int32_t)(rng_next(&rng) % 6), i, 4 + i});
+                   (struct merge){(int32_t)(rng_next(&rng) % (4 + (uint64_t)i)), (int32_t)(rng_next(&rng) % 6), i, 4 + i},
+                   NULL);
     for (int32_t n = 0; n < MAX; n++) {
         int32_t a[MAX], b[MAX];
         for (int32_t i = 0; i < n; i++)
@@ -275,14 +276,14 @@ static void unsupported_and_wrong_parts_are_refused_by_name(void **state)
         const char *from, *to, *message;
         enum error_kind kind;
     } ROW[] = {
-        {"\"BPE\"", "\"Unigram\"", "'Unigram' is not supported", ERROR_UNSUPPORTED},
+        {"\"BPE\"", "\"Unigram\"", "'Unigram with the ByteLevel pre-tokenizer' is not supported", ERROR_UNSUPPORTED},
         {"\"BPE\"", "\"WordPiece\"", "'WordPiece' is not supported", ERROR_UNSUPPORTED},
-        {"\"byte_fallback\":false", "\"byte_fallback\":true", "byte_fallback", ERROR_UNSUPPORTED},
+        {"\"byte_fallback\":false", "\"byte_fallback\":1", "'byte_fallback'", ERROR_FILE},
         {"\"dropout\":null", "\"dropout\":0.1", "dropout", ERROR_UNSUPPORTED},
         {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"", "suffix", ERROR_UNSUPPORTED},
-        {"\"type\":\"Split\"", "\"type\":\"Metaspace\"", "'Metaspace' is not supported", ERROR_UNSUPPORTED},
-        {"\"NFC\"", "\"Lowercase\"", "'Lowercase' is not supported", ERROR_UNSUPPORTED},
-        {"\"post_processor\":{\"type\":\"ByteLevel\"", "\"post_processor\":{\"type\":\"BertProcessing\"", "'BertProcessing'",
+        {"\"type\":\"Split\"", "\"type\":\"FixedLength\"", "'FixedLength' is not supported", ERROR_UNSUPPORTED},
+        {"\"NFC\"", "\"Nmt\"", "'Nmt' is not supported", ERROR_UNSUPPORTED},
+        {"\"post_processor\":{\"type\":\"ByteLevel\"", "\"post_processor\":{\"type\":\"Roberto\"", "'Roberto'",
          ERROR_UNSUPPORTED},
         {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"WordPiece\"", "decoder 'WordPiece'",
          ERROR_UNSUPPORTED},
@@ -521,7 +522,7 @@ static void paths_that_are_no_tokenizer(void **state)
 {
     static const char *const ROW[][2] = {
         {"tests/golden/none", "is no file or folder"},
-        {"tests/golden/qwen3", "has no tokenizer.json"},
+        {"tests/golden/qwen3", "has no tokenizer.json and no tokenizer.model"},
         {"tests/golden/qwen3/config.json", "'model'"},
         {"tests/golden/qwen3/logits.f32", "not valid JSON"},
     };
@@ -557,6 +558,8 @@ int main(void)
         REAL("llama3"),
         REAL("deepseek_v3"),
         REAL("gptoss"),
+        REAL("llama2"),
+        REAL("gemma3"),
         cmocka_unit_test(real_gguf_equals_its_tokenizer_json),
         cmocka_unit_test(paths_that_are_no_tokenizer),
     };

@@ -16,7 +16,7 @@ count() { grep -cE "$1" "$log"; }
 skips() {
     awk '{ line = $0 }
         /^(not )?ok .*# SKIP/ {
-            reason = before ~ /^(not ok|ok|1\.\.)/ ? "" : ": " before
+            reason = before ~ /^(not ok|ok|1\.\.|$)/ ? "" : ": " before
             sub(/^(not )?ok [0-9]+ (- )?/, ""); sub(/^# SKIP /, ""); sub(/ # SKIP /, ": ")
             print "      skipped " $0 reason
         }

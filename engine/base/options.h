@@ -28,9 +28,12 @@ enum command_bit {
     ON_LIST = 1 << 7,
     ON_KVCALC = 1 << 8,
     ON_PLOT = 1 << 9,
+    ON_PERPLEXITY = 1 << 10,
+    ON_EXPORT = 1 << 11,
+    ON_INSPECT = 1 << 12,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
-    ON_ENGINE = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_CEILINGS,
+    ON_ENGINE = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_CEILINGS | ON_PERPLEXITY,
 };
 
 // kind: flag (bool), int (int32_t), real (double), text (const char *), ints (struct int_list), texts (struct text_list).
@@ -41,9 +44,10 @@ enum command_bit {
       "catalogue name, Hugging Face folder, GGUF file or config.json")                                                      \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC,                                      \
       "catalogue name or hardware JSON; auto: this machine's measured ceilings")                                            \
-    X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT,                                \
+    X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY,                \
       "cpu, null; auto: the best here")                                                                                     \
-    X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY, "device number, where there are several")         \
+    X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,                                   \
+      "device number, where there are several")                                                                             \
     X(threads, int, "-t,--threads", "0", ON_ENGINE & ~ON_MEASURE, "threads; 0: one per allowed CPU")                        \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
@@ -58,7 +62,7 @@ enum command_bit {
     X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
       "positions attended by a decode step, the new token included")                                                        \
     X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC, "weight types; default: the model's own")       \
-    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC, "KV types (both K and V)")                     \
+    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY, "KV types (both K and V)")     \
     X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type, where it differs from V")                          \
     X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type, where it differs from K")                          \
     X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
@@ -87,6 +91,9 @@ enum command_bit {
     X(no_cache, flag, "--no-cache", "", ON_GENERATE, "recompute the whole prefix at each step")                             \
     X(decode, flag, "--decode", "", ON_TOKENIZE, "ids to text")                                                             \
     X(special, flag, "--special", "", ON_TOKENIZE, "add the tokenizer's own special tokens")                                \
+    X(text, text, "--text", "", ON_PERPLEXITY, "file to predict")                                                           \
+    X(window, int, "--window", "512", ON_PERPLEXITY, "tokens per window; each stands on its own")                           \
+    X(windows, int, "--windows", "8", ON_PERPLEXITY, "windows from the start of the text at most; 0: all")                  \
     X(golden, text, "--golden", "", ON_VERIFY, "folder or GGUF whose reference logits to compare with")                     \
     X(json, flag, "--json", "", ~0, "machine-readable output")                                                              \
     X(quiet, flag, "-q,--quiet", "", ON_ENGINE, "no progress")                                                              \

@@ -136,13 +136,54 @@ WEIGHT_KERNELS(bf16, DTYPE_BF16, 2)
 WEIGHT_KERNELS(q8_0, DTYPE_Q8_0, 0)
 WEIGHT_KERNELS(q4_0, DTYPE_Q4_0, 0)
 WEIGHT_KERNELS(q4_1, DTYPE_Q4_1, 0)
-WEIGHT_KERNELS(q5_0, DTYPE_Q5_0, 0)
-WEIGHT_KERNELS(q5_1, DTYPE_Q5_1, 0)
-WEIGHT_KERNELS(q2_k, DTYPE_Q2_K, 0)
-WEIGHT_KERNELS(q3_k, DTYPE_Q3_K, 0)
-WEIGHT_KERNELS(q4_k, DTYPE_Q4_K, 0)
-WEIGHT_KERNELS(q5_k, DTYPE_Q5_K, 0)
 WEIGHT_KERNELS(q6_k, DTYPE_Q6_K, 0)
-WEIGHT_KERNELS(iq4_nl, DTYPE_IQ4_NL, 0)
-WEIGHT_KERNELS(iq4_xs, DTYPE_IQ4_XS, 0)
-WEIGHT_KERNELS(mxfp4, DTYPE_MXFP4, 0)
+
+// Types whose codes take longer to read: TILE_OUT rows of weights are widened piece by piece, then meet all rows of x. Sums
+// run as above.
+enum { PIECE = 256 };
+
+static void linear_widened(void (*widen)(const void *, float *, int32_t), enum dtype type, const struct linear_rows *a,
+                           int32_t first, int32_t n_out)
+{
+    size_t row_bytes = dtype_row_bytes(type, (uint64_t)a->w->cols);
+    const uint8_t *row = (const uint8_t *)a->w->data + (size_t)first * row_bytes;
+    float w[TILE_OUT][PIECE];
+    vf sum[CPU_ROWS][TILE_OUT];
+    memset(w, 0, sizeof w);
+    memset(sum, 0, sizeof sum);
+    for (int32_t k = 0; k < a->w->cols; k += PIECE) {
+        int32_t n = a->w->cols - k < PIECE ? a->w->cols - k : PIECE;
+        for (int32_t o = 0; o < n_out; o++)
+            widen(row + (size_t)o * row_bytes + dtype_row_bytes(type, (uint64_t)k), w[o], n);
+        for (int32_t r = 0; r < a->n_rows; r++)
+            for (int32_t j = 0; j < n; j += VL) {
+                vf x = vf_load(a->x[r] + k + j);
+#pragma GCC unroll 4
+                for (int32_t o = 0; o < TILE_OUT; o++)
+                    sum[r][o] = vf_fma(vf_load(w[o] + j), x, sum[r][o]);
+            }
+    }
+    for (int32_t r = 0; r < a->n_rows; r++)
+        for (int32_t o = 0; o < n_out; o++)
+            a->y[r][first + o] = vf_sum(sum[r][o]) + (a->bias ? a->bias[first + o] : 0);
+}
+
+#define WIDENED_KERNELS(name, type)                                                                                         \
+    void SYM(to_f32_##name)(const void *row, float *out, int32_t n)                                                         \
+    {                                                                                                                       \
+        to_f32(weights_##name, 0, row, out, n);                                                                             \
+    }                                                                                                                       \
+    void SYM(linear_##name)(const struct linear_rows *a, int32_t first, int32_t end)                                        \
+    {                                                                                                                       \
+        for (int32_t o = first; o < end; o += TILE_OUT)                                                                     \
+            linear_widened(SYM(to_f32_##name), type, a, o, end - o < TILE_OUT ? end - o : TILE_OUT);                        \
+    }
+WIDENED_KERNELS(q5_0, DTYPE_Q5_0)
+WIDENED_KERNELS(q5_1, DTYPE_Q5_1)
+WIDENED_KERNELS(q2_k, DTYPE_Q2_K)
+WIDENED_KERNELS(q3_k, DTYPE_Q3_K)
+WIDENED_KERNELS(q4_k, DTYPE_Q4_K)
+WIDENED_KERNELS(q5_k, DTYPE_Q5_K)
+WIDENED_KERNELS(iq4_nl, DTYPE_IQ4_NL)
+WIDENED_KERNELS(iq4_xs, DTYPE_IQ4_XS)
+WIDENED_KERNELS(mxfp4, DTYPE_MXFP4)

@@ -1,33 +1,26 @@
 #include "engine/cpu/storage.h"
 
+#include "engine/base/memory.h"
 #include "engine/base/rng.h"
 #include "engine/base/units.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Bytes the kernel believes can still be given out; UINT64_MAX where it does not say.
-static uint64_t memory_available(void)
+static void advise_huge(const void *memory, uint64_t bytes)
 {
-    FILE *f = fopen("/proc/meminfo", "r");
-    if (!f)
-        return UINT64_MAX;
-    char line[128];
-    unsigned long long kib = UINT64_MAX / 1024;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    fclose(f);
-    return kib * 1024;
+    uintptr_t begin = ((uintptr_t)memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 void *memory_map(uint64_t bytes, const char *what, struct error *e)
 {
     char want[24], have[24];
-    uint64_t available = memory_available();
+    uint64_t available = memory_available("");
     void *p = MAP_FAILED;
     if (bytes < available)
         p = mmap(NULL, (size_t)bytes + !bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -36,7 +29,7 @@ void *memory_map(uint64_t bytes, const char *what, struct error *e)
                   format_bytes(available, have));
         return NULL;
     }
-    memory_advise_huge(p, bytes);
+    advise_huge(p, bytes);
     return p;
 }
 
@@ -44,14 +37,6 @@ void memory_unmap(void *memory, uint64_t bytes)
 {
     if (memory)
         munmap(memory, (size_t)bytes + !bytes);
-}
-
-void memory_advise_huge(const void *memory, uint64_t bytes)
-{
-    uintptr_t begin = ((uintptr_t)memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
-    if (begin < end)
-        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 static struct kv_layer shape_of(const struct plan *plan, const struct kv_group *g, int32_t block_size)

@@ -55,6 +55,5 @@ void kv_storage_fill(struct kv_storage *s, int32_t block, uint64_t seed);
 // less available; `what` names it.
 void *memory_map(uint64_t bytes, const char *what, struct error *e);
 void memory_unmap(void *memory, uint64_t bytes);
-void memory_advise_huge(const void *memory, uint64_t bytes); // a hint for memory that others own
 
 #endif

@@ -1,15 +1,11 @@
+// A tokenizer's life: what the readers of the several formats fill it with.
 #include "engine/load/tokenizer.h"
 
-#include "engine/base/file.h"
 #include "engine/base/utf8.h"
 #include "engine/load/tokenizer_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
-
-enum { RAW, NORMALIZED }; // the two sets of added tokens
 
 void token_list_free(struct token_list *l)
 {
@@ -55,10 +51,14 @@ void tokenizer_close(struct tokenizer *t)
     if (!t)
         return;
     vocab_free(&t->vocab);
+    vocab_free(&t->shown);
     merges_free(&t->merges);
+    unigram_free(&t->unigram);
+    normalizers_free(&t->normalizers);
     split_free(&t->split);
     added_free(&t->added[0]);
     added_free(&t->added[1]);
+    added_free(&t->user_defined);
     token_list_free(&t->prefix);
     token_list_free(&t->suffix);
     free(t->special);
@@ -78,6 +78,8 @@ bool tokenizer_size(struct tokenizer *t, int32_t n_ids, int32_t n_merges, struct
 
 bool tokenizer_put_token(struct tokenizer *t, int32_t id, struct text written, struct error *e)
 {
+    if (t->kind != KIND_BYTES)
+        return vocab_set(&t->vocab, id, written, true, e);
     char *bytes = malloc(written.size + 1);
     if (!bytes)
         return error_set(e, ERROR_MEMORY, "no memory for a vocabulary");
@@ -86,6 +88,16 @@ bool tokenizer_put_token(struct tokenizer *t, int32_t id, struct text written, s
                      : vocab_set(&t->vocab, id, written, false, e); // no piece can be it
     free(bytes);
     return ok;
+}
+
+// A token as the file writes it, in the bytes that pieces are looked up by; -1: it has none.
+static int32_t looked_up_by(const struct tokenizer *t, struct text written, char *out)
+{
+    if (t->kind == KIND_BYTES)
+        return byte_level_decode(written, out);
+    if (written.size)
+        memcpy(out, written.data, written.size);
+    return (int32_t)written.size;
 }
 
 // The ids of two neighbours in bytes[n_left + n_right] and of what they become.
@@ -99,73 +111,84 @@ static struct merge find_merge(const struct vocab *v, const char *bytes, int32_t
                           vocab_find(v, (struct text){bytes, nl + nr})};
 }
 
+static uint32_t code_point(const char *text, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    uint32_t c = size == 1 ? *p : *p & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+// Where characters are the symbols, merges also say where a text can be cut.
+static void put_joint(struct merges *m, struct text left, struct text right)
+{
+    enum utf8_state state;
+    size_t begin = left.size;
+    while (begin > 0 && ((unsigned char)left.data[--begin] & 0xc0) == 0x80)
+        ;
+    if (left.size && right.size)
+        merges_put_joint(m, code_point(left.data + begin, left.size - begin),
+                         code_point(right.data, utf8_next(right.data, right.size, &state)));
+}
+
 bool tokenizer_put_merge(struct tokenizer *t, struct text left, struct text right, int32_t rank, struct error *e)
 {
     char *bytes = malloc(left.size + right.size + 1);
     if (!bytes)
         return error_set(e, ERROR_MEMORY, "no memory for merges");
-    int32_t n_left = byte_level_decode(left, bytes);
-    int32_t n_right = n_left < 0 ? -1 : byte_level_decode(right, bytes + n_left);
+    int32_t n_left = looked_up_by(t, left, bytes);
+    int32_t n_right = n_left < 0 ? -1 : looked_up_by(t, right, bytes + n_left);
     struct merge merge = find_merge(&t->vocab, bytes, n_left, n_right);
     free(bytes);
     merge.rank = rank;
     if (merge.left < 0 || merge.right < 0 || merge.id < 0)
         return error_set(e, ERROR_FILE, "merge %d has a token that is not in the vocabulary", rank);
-    merges_put(&t->merges, merge);
-    return true;
+    if (t->kind != KIND_BYTES)
+        put_joint(&t->merges, left, right);
+    return merges_put(&t->merges, merge, e);
 }
 
-// ---- normalizing
+// ---- merges that scores imply
 
-static const struct normalizer {
-    const char *name;
-    utf8proc_option_t options;
-    unsigned char first; // texts whose bytes are all below are normalized already
-} NORMALIZER[] = {
-    {"NFC", UTF8PROC_STABLE | UTF8PROC_COMPOSE, 0xcc},                    // U+0300
-    {"NFD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, 0xc3},                  // U+00C0
-    {"NFKC", UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT, 0xc2}, // U+00A0
-    {"NFKD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, 0xc2},
-};
-
-bool tokenizer_add_normalizer(struct tokenizer *t, const char *name, struct error *e)
+static int compare_scored(const void *a, const void *b)
 {
-    size_t i = 0, n = sizeof NORMALIZER / sizeof *NORMALIZER;
-    while (i < n && strcmp(NORMALIZER[i].name, name))
-        i++;
-    if (i == n)
-        return error_set(e, ERROR_UNSUPPORTED, "normalizer '%.60s' is not supported (NFC, NFD, NFKC, NFKD are)", name);
-    if (t->n_normalizers == NORMALIZER_MAX)
-        return error_set(e, ERROR_UNSUPPORTED, "more than %d normalizers in sequence", NORMALIZER_MAX);
-    t->normalizer[t->n_normalizers++] = &NORMALIZER[i];
-    return true;
+    const struct scored *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
 }
 
-static bool is_normal(const struct normalizer *n, struct text text)
+// All ways to make a token of two others.
+static bool put_splits(struct tokenizer *t, int32_t id, int32_t rank, struct error *e)
 {
-    unsigned char highest = 0;
-    for (size_t i = 0; i < text.size; i++)
-        highest = (unsigned char)text.data[i] > highest ? (unsigned char)text.data[i] : highest;
-    return highest < n->first;
-}
-
-// *text becomes the normalized text; *owned the buffer it lies in, to be freed, or stays NULL.
-static bool normalize(const struct tokenizer *t, struct text *text, char **owned, struct error *e)
-{
-    for (int32_t i = 0; i < t->n_normalizers; i++) {
-        uint8_t *out = NULL;
-        if (is_normal(t->normalizer[i], *text))
-            continue;
-        utf8proc_ssize_t n =
-            utf8proc_map((const uint8_t *)text->data, (utf8proc_ssize_t)text->size, &out, t->normalizer[i]->options);
-        if (n < 0)
-            return error_set(e, ERROR_MEMORY, "text could not be normalized: %s", utf8proc_errmsg(n));
-        free(*owned);
-        *owned = (char *)out;
-        *text = (struct text){*owned, (size_t)n};
+    enum utf8_state state;
+    struct text all = vocab_text(&t->vocab, id);
+    for (size_t at = utf8_next(all.data, all.size, &state); at < all.size;) {
+        struct text left = {all.data, at}, right = {all.data + at, all.size - at};
+        struct merge merge = {vocab_find(&t->vocab, left), vocab_find(&t->vocab, right), rank, id};
+        if (merge.left >= 0 && merge.right >= 0) {
+            put_joint(&t->merges, left, right);
+            if (!merges_put(&t->merges, merge, e))
+                return false;
+        }
+        at += utf8_next(right.data, right.size, &state);
     }
     return true;
 }
+
+bool tokenizer_put_scored_merges(struct tokenizer *t, struct scored *token, int32_t n, struct error *e)
+{
+    int32_t rank = 0;
+    if (n)
+        qsort(token, (size_t)n, sizeof *token, compare_scored);
+    for (int32_t i = 0; i < n; i++) {
+        rank += i && token[i].score != token[i - 1].score; // the leftmost goes first among equals
+        if (vocab_text(&t->vocab, token[i].id).size && !put_splits(t, token[i].id, rank, e))
+            return false;
+    }
+    return true;
+}
+
+// ---- added tokens
 
 static bool put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
 {
@@ -177,216 +200,15 @@ static bool put_added(struct tokenizer *t, struct added_token token, bool specia
 
 bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool special, bool normalized, struct error *e)
 {
-    char *owned = NULL;
+    struct text_buffer buffer[2] = {0};
     if (token.id < 0 || token.id >= t->vocab.n)
         return error_set(e, ERROR_FILE, "added token id %d is outside 0..%d", token.id, t->vocab.n - 1);
     if (utf8_valid_size(token.text.data, token.text.size) != token.text.size)
         return error_set(e, ERROR_FILE, "added token %d is not valid UTF-8", token.id);
     // What is looked for in normalized text must be normalized itself.
-    bool ok = (!normalized || normalize(t, &token.text, &owned, e)) && put_added(t, token, special, normalized, e);
-    free(owned);
+    bool ok =
+        (!normalized || normalize(&t->normalizers, &token.text, buffer, e)) && put_added(t, token, special, normalized, e);
+    buffer_free(&buffer[0]);
+    buffer_free(&buffer[1]);
     return ok;
-}
-
-// ---- encoding
-
-struct encoding {
-    const struct tokenizer *t;
-    struct token_list *out;
-};
-
-static bool push_byte(const struct tokenizer *t, unsigned char byte, struct token_list *out, struct error *e)
-{
-    int32_t id = t->vocab.byte_id[byte] >= 0 ? t->vocab.byte_id[byte] : t->unknown;
-    return id < 0 || token_list_push(out, id, e);
-}
-
-static bool encode_piece(void *ctx, struct text piece, struct error *e)
-{
-    struct encoding *c = ctx;
-    struct token_list *out = c->out;
-    int32_t whole = c->t->ignore_merges ? vocab_find(&c->t->vocab, piece) : -1;
-    if (whole >= 0)
-        return token_list_push(out, whole, e);
-    if (!token_list_reserve(out, piece.size, e))
-        return false;
-    int32_t first = out->n;
-    for (size_t i = 0; i < piece.size; i++)
-        if (!push_byte(c->t, (unsigned char)piece.data[i], out, e))
-            return false;
-    int32_t n = bpe_merge(&c->t->merges, out->id + first, out->n - first);
-    if (n < 0)
-        return error_set(e, ERROR_MEMORY, "no memory for a word of %zu bytes", piece.size);
-    out->n = first + n;
-    return true;
-}
-
-static bool encode_words(struct encoding *c, struct text text, struct error *e)
-{
-    if (!c->t->prefix_space || text.data[0] == ' ')
-        return split_text(&c->t->split, text, encode_piece, c, e);
-    char *spaced = malloc(text.size + 1);
-    if (!spaced)
-        return error_set(e, ERROR_MEMORY, "no memory to encode a text");
-    spaced[0] = ' ';
-    memcpy(spaced + 1, text.data, text.size);
-    bool ok = split_text(&c->t->split, (struct text){spaced, text.size + 1}, encode_piece, c, e);
-    free(spaced);
-    return ok;
-}
-
-static bool encode_around_added(struct encoding *c, int set, struct text text, struct error *e);
-
-static bool encode_normalized(struct encoding *c, struct text text, struct error *e)
-{
-    char *owned = NULL;
-    bool ok = normalize(c->t, &text, &owned, e) && encode_around_added(c, NORMALIZED, text, e);
-    free(owned);
-    return ok;
-}
-
-static bool encode_between(struct encoding *c, int set, struct text text, struct error *e)
-{
-    return set == RAW ? encode_normalized(c, text, e) : encode_words(c, text, e);
-}
-
-// Added tokens become their ids; what lies between them goes on.
-static bool encode_around_added(struct encoding *c, int set, struct text text, struct error *e)
-{
-    const struct added_set *added = &c->t->added[set];
-    size_t taken = 0;
-    for (struct added_match m = {0}; (m = added_find(added, text, m.next, taken)).end; taken = m.end) {
-        if (m.begin > taken && !encode_between(c, set, (struct text){text.data + taken, m.begin - taken}, e))
-            return false;
-        if (!token_list_push(c->out, m.id, e))
-            return false;
-    }
-    return taken == text.size || encode_between(c, set, (struct text){text.data + taken, text.size - taken}, e);
-}
-
-static bool append_list(struct token_list *out, const struct token_list *more, struct error *e)
-{
-    for (int32_t i = 0; i < more->n; i++)
-        if (!token_list_push(out, more->id[i], e))
-            return false;
-    return true;
-}
-
-bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool add_special, struct token_list *out,
-                      struct error *e)
-{
-    struct encoding c = {t, out};
-    if (size > INT32_MAX / 2)
-        return error_set(e, ERROR_UNSUPPORTED, "a text of %zu bytes is too long to encode at once", size);
-    if (add_special && !append_list(out, &t->prefix, e))
-        return false;
-    for (size_t at = 0; at < size;) {
-        size_t n = utf8_valid_size(text + at, size - at);
-        if (n && !encode_around_added(&c, RAW, (struct text){text + at, n}, e))
-            return false;
-        at += n;
-        if (at < size && !push_byte(t, (unsigned char)text[at++], out, e))
-            return false;
-    }
-    return !add_special || append_list(out, &t->suffix, e);
-}
-
-// ---- decoding
-
-bool tokenizer_decode(const struct tokenizer *t, const int32_t *id, int32_t n, bool skip_special, char **text, size_t *size,
-                      struct error *e)
-{
-    size_t total = 0;
-    *text = NULL, *size = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (id[i] < 0 || id[i] >= t->vocab.n)
-            return error_set(e, ERROR_USAGE, "token id %d is outside 0..%d", id[i], t->vocab.n - 1);
-        total += vocab_text(&t->vocab, id[i]).size;
-    }
-    char *out = malloc(total + 1);
-    if (!out)
-        return error_set(e, ERROR_MEMORY, "no memory to decode %d tokens", n);
-    for (int32_t i = 0; i < n; i++) {
-        struct text bytes = vocab_text(&t->vocab, id[i]);
-        if (!bytes.size || (skip_special && t->special[id[i]]))
-            continue;
-        memcpy(out + *size, bytes.data, bytes.size);
-        *size += bytes.size;
-    }
-    out[*size] = 0;
-    *text = out;
-    return true;
-}
-
-int32_t tokenizer_vocab_size(const struct tokenizer *t)
-{
-    return t->vocab.n;
-}
-
-int32_t tokenizer_token_id(const struct tokenizer *t, const char *token)
-{
-    struct text text = {token, strlen(token)};
-    for (int set = RAW; set <= NORMALIZED; set++) {
-        int32_t id = added_id(&t->added[set], text);
-        if (id >= 0)
-            return id;
-    }
-    char *bytes = malloc(text.size + 1);
-    int32_t n = bytes ? byte_level_decode(text, bytes) : -1;
-    int32_t id = n >= 0 ? vocab_find(&t->vocab, (struct text){bytes, (size_t)n}) : -1;
-    free(bytes);
-    return id;
-}
-
-int32_t tokenizer_bos(const struct tokenizer *t)
-{
-    return t->bos;
-}
-
-size_t token_stream_capacity(const struct tokenizer *t)
-{
-    return 3 * ((size_t)t->vocab.longest + 3); // U+FFFD for each byte
-}
-
-struct sink {
-    char *out;
-    size_t size, capacity;
-};
-
-static void sink_put(struct sink *k, const void *bytes, size_t n)
-{
-    if (k->size + n > k->capacity)
-        return;
-    memcpy(k->out + k->size, bytes, n);
-    k->size += n;
-}
-
-// Puts what is decided of the pending bytes: whole characters, and U+FFFD for what can become none.
-static void stream_decide(struct token_stream *s, struct sink *k, bool last)
-{
-    while (s->n_pending) {
-        enum utf8_state state;
-        size_t n = utf8_next((const char *)s->pending, (size_t)s->n_pending, &state);
-        if (state == UTF8_CUT && !last)
-            return;
-        sink_put(k, state == UTF8_WHOLE ? (const char *)s->pending : UTF8_REPLACEMENT, state == UTF8_WHOLE ? n : 3);
-        s->n_pending -= (int32_t)n;
-        memmove(s->pending, s->pending + n, (size_t)s->n_pending);
-    }
-}
-
-size_t token_stream_next(struct token_stream *s, int32_t id, char *out, size_t capacity)
-{
-    struct sink k = {out, 0, capacity};
-    struct text bytes = vocab_text(&s->tokenizer->vocab, id);
-    if (bytes.data && s->tokenizer->special[id])
-        bytes.size = 0;
-    for (size_t i = 0; i < bytes.size; i++) {
-        s->pending[s->n_pending++] = (unsigned char)bytes.data[i];
-        stream_decide(s, &k, false);
-    }
-    if (id < 0)
-        stream_decide(s, &k, true);
-    out[k.size] = 0;
-    return k.size;
 }

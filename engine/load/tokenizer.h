@@ -1,5 +1,5 @@
-// Text to token ids and back: byte-level BPE from tokenizer.json (bare file or in a folder) or from a GGUF file.
-// PCRE2 splits, utf8proc normalizes.
+// Text to token ids and back: byte-level BPE, BPE over characters and unigram, from tokenizer.json, SentencePiece's
+// tokenizer.model (bare files or in a folder) or a GGUF file. PCRE2 splits, utf8proc normalizes.
 #ifndef ENGINE_LOAD_TOKENIZER_H
 #define ENGINE_LOAD_TOKENIZER_H
 
@@ -10,7 +10,7 @@
 
 struct tokenizer; // owned by the caller through tokenizer_close
 
-// path: a tokenizer.json, a folder that holds one, or a .gguf file.
+// path: a tokenizer.json, a SentencePiece .model, a folder that holds one of them, or a .gguf file.
 bool tokenizer_open(struct tokenizer **out, const char *path, struct error *e);
 void tokenizer_close(struct tokenizer *t); // accepts NULL
 
@@ -21,7 +21,8 @@ struct token_list {
 void token_list_free(struct token_list *l); // accepts zeroed
 
 // Appends the ids of text[size]. add_special: also what the tokenizer's own post-processing adds (BOS, ...). Special tokens
-// written inside the text are recognised. Invalid UTF-8 is encoded byte by byte.
+// written inside the text are recognised, but for a SentencePiece .model, which takes them as text. Invalid UTF-8 is
+// encoded byte by byte where the vocabulary is made of bytes, and as U+FFFD elsewhere.
 bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool add_special, struct token_list *out,
                       struct error *e);
 
@@ -38,6 +39,8 @@ struct token_stream {
     const struct tokenizer *tokenizer;
     unsigned char pending[8]; // an unfinished UTF-8 sequence
     int32_t n_pending;
+    bool begun; // set it where the ids go on from a text: then the first one keeps its leading space
+    int32_t n_tokens, n_stripped;
 };
 size_t token_stream_capacity(const struct tokenizer *t); // enough for any one id
 // Writes at most `capacity` bytes and a zero; returns the length. Special tokens and unknown ids give nothing; bytes that

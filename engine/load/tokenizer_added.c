@@ -94,7 +94,13 @@ int32_t added_id(const struct added_set *s, struct text text)
     return found && found->text.size == text.size ? found->id : -1;
 }
 
-static bool is_space(int32_t c)
+size_t added_size_at(const struct added_set *s, struct text text)
+{
+    const struct added_token *found = text.size && s->n ? longest_at(s, text.data, text.size) : NULL;
+    return found ? found->text.size : 0;
+}
+
+bool unicode_is_space(int32_t c)
 {
     return (c >= '\t' && c <= '\r') || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
            c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
@@ -128,9 +134,9 @@ static int32_t previous_char(struct text t, size_t at, size_t *n)
 static struct added_match widen(const struct added_token *token, struct text text, size_t taken, struct added_match m)
 {
     size_t n;
-    while (token->strip_left && m.begin > taken && is_space(previous_char(text, m.begin, &n)))
+    while (token->strip_left && m.begin > taken && unicode_is_space(previous_char(text, m.begin, &n)))
         m.begin -= n;
-    while (token->strip_right && is_space(next_char(text, m.end, &n)))
+    while (token->strip_right && unicode_is_space(next_char(text, m.end, &n)))
         m.end += n;
     return m;
 }

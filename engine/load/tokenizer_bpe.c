@@ -35,9 +35,49 @@ static struct merge *find_slot(const struct merges *m, int32_t left, int32_t rig
     return &m->slot[at];
 }
 
-void merges_put(struct merges *m, struct merge merge)
+static bool grow(struct merges *m, struct error *e)
 {
-    *find_slot(m, merge.left, merge.right) = merge;
+    struct merges old = *m;
+    if (old.mask >= UINT32_MAX / 4)
+        return error_set(e, ERROR_UNSUPPORTED, "too many merges");
+    uint32_t slots = 2 * (old.mask + 1);
+    struct merge *grown = malloc(slots * sizeof *grown);
+    if (!grown)
+        return error_set(e, ERROR_MEMORY, "no memory for %u merges", m->n);
+    memset(grown, 0xff, slots * sizeof *grown);
+    m->slot = grown, m->mask = slots - 1;
+    for (uint32_t i = 0; i <= old.mask; i++)
+        if (old.slot[i].left >= 0)
+            *find_slot(m, old.slot[i].left, old.slot[i].right) = old.slot[i];
+    free(old.slot);
+    return true;
+}
+
+bool merges_put(struct merges *m, struct merge merge, struct error *e)
+{
+    if (2 * m->n > m->mask && !grow(m, e))
+        return false;
+    struct merge *slot = find_slot(m, merge.left, merge.right);
+    m->n += slot->left < 0;
+    *slot = merge;
+    return true;
+}
+
+static uint32_t hash_joint(uint32_t last, uint32_t first)
+{
+    return (last * 0x9e3779b1u ^ first * 0x85ebca6bu) >> 16 & (JOINT_BITS - 1);
+}
+
+void merges_put_joint(struct merges *m, uint32_t last, uint32_t first)
+{
+    uint32_t bit = hash_joint(last, first);
+    m->joint[bit / 64] |= (uint64_t)1 << bit % 64;
+}
+
+bool merges_may_join(const struct merges *m, uint32_t last, uint32_t first)
+{
+    uint32_t bit = hash_joint(last, first);
+    return m->joint[bit / 64] >> bit % 64 & 1;
 }
 
 const struct merge *merges_find(const struct merges *m, int32_t left, int32_t right)

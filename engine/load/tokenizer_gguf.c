@@ -135,7 +135,7 @@ static bool put_pre(struct tokenizer *t, const struct pre_tokenizer *pre, struct
     for (int i = 0; i < 4 && pre->pattern[i]; i++)
         if (!split_add(&t->split, pre->pattern[i], false, SPLIT_ISOLATED, false, e))
             return false;
-    return !pre->normalizer || tokenizer_add_normalizer(t, pre->normalizer, e);
+    return !pre->normalizer || normalizer_add_named(&t->normalizers, pre->normalizer, e);
 }
 
 static bool read_id(const struct tokenizer *t, const struct gguf *g, const char *key, int32_t *id, struct error *e)

@@ -1,73 +1,46 @@
-// tokenizer.json as Hugging Face's tokenizers library writes it.
-#include "engine/base/json.h"
-#include "engine/load/tokenizer_parts.h"
+// tokenizer.json as Hugging Face's tokenizers library writes it: the vocabulary and the whole.
+#include "engine/load/tokenizer_json.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct reader {
-    struct tokenizer *t;
-    bool byte_level; // the ByteLevel pre-tokenizer has been seen
-};
-
-static struct text text_of(const char *s)
-{
-    return (struct text){s, strlen(s)};
-}
-
-static bool unsupported(const char *what, const char *type, const char *supported, struct error *e)
-{
-    return error_set(e, ERROR_UNSUPPORTED, "%s '%.60s' is not supported (%s)", what, type, supported);
-}
-
-// A part's "type"; fails if the part is no object or has none.
-static bool type_of(const cJSON *part, const char *what, const char **type, struct error *e)
-{
-    *type = NULL;
-    if (!cJSON_IsObject(part))
-        return error_set(e, ERROR_FILE, "%s is not an object", what);
-    if (!json_string(part, what, "type", type, e))
-        return false;
-    return *type || error_set(e, ERROR_FILE, "%s has no 'type'", what);
-}
-
-// Calls `add` for the members of a Sequence.
-static bool for_each(struct reader *r, const cJSON *part, const char *key,
-                     bool (*add)(struct reader *, const cJSON *, struct error *), struct error *e)
-{
-    const cJSON *list = json_member(part, key), *item;
-    if (!cJSON_IsArray(list))
-        return error_set(e, ERROR_FILE, "'%s' is not an array", key);
-    cJSON_ArrayForEach(item, list)
-    {
-        if (!add(r, item, e))
-            return false;
-    }
-    return true;
-}
-
 // ---- vocabulary
 
-static bool check_model(const cJSON *model, struct error *e)
+static bool check_bpe(const cJSON *model, struct error *e)
 {
-    const char *type = "BPE", *prefix = "", *suffix = "";
-    bool fallback = false;
+    const char *prefix = "", *suffix = "";
     double dropout = 0;
-    if (!json_string(model, "model", "type", &type, e) || !json_bool(model, "model", "byte_fallback", &fallback, e) ||
-        !json_string(model, "model", "continuing_subword_prefix", &prefix, e) ||
+    if (!json_string(model, "model", "continuing_subword_prefix", &prefix, e) ||
         !json_string(model, "model", "end_of_word_suffix", &suffix, e) ||
         !json_f64(model, "model", "dropout", 0, 1, &dropout, e))
         return false;
-    if (strcmp(type, "BPE"))
-        return unsupported("tokenizer model", type, "byte-level BPE is", e);
-    if (fallback)
-        return unsupported("tokenizer model", "BPE with byte_fallback", "byte-level BPE is, SentencePiece's is not", e);
     if (*prefix || *suffix)
-        return unsupported("tokenizer model", "BPE with subword prefix or suffix", "byte-level BPE is", e);
-    return dropout == 0 || unsupported("tokenizer model", "BPE with dropout", "it would be random", e);
+        return json_unsupported("tokenizer model", "BPE with subword prefix or suffix", "BPE without is", e);
+    return dropout == 0 || json_unsupported("tokenizer model", "BPE with dropout", "it would be random", e);
 }
 
-static bool read_id(const cJSON *number, const char *token, int32_t *id, struct error *e)
+// What pieces consist of shows in the pre-tokenizer.
+static bool read_kind(struct json_reader *r, const cJSON *model, const cJSON *root, struct error *e)
+{
+    const char *type = "BPE";
+    bool byte_level = json_has_type(json_member(root, "pre_tokenizer"), "pretokenizers", "ByteLevel");
+    if (!json_string(model, "model", "type", &type, e) ||
+        !json_bool(model, "model", "byte_fallback", &r->t->byte_fallback, e))
+        return false;
+    if (!strcmp(type, "BPE")) {
+        r->t->kind = byte_level ? KIND_BYTES : KIND_CHARACTERS;
+        return check_bpe(model, e);
+    }
+    if (strcmp(type, "Unigram"))
+        return json_unsupported("tokenizer model", type, "BPE, Unigram are", e);
+    r->t->kind = KIND_UNIGRAM;
+    return !byte_level ||
+           json_unsupported("tokenizer model", "Unigram with the ByteLevel pre-tokenizer", "BPE with it is", e);
+}
+
+bool json_read_id(const cJSON *number, const char *token, int32_t *id, struct error *e)
 {
     double v = cJSON_IsNumber(number) ? number->valuedouble : -1;
     if (!(v >= 0 && v < VOCAB_MAX_IDS) || v != (int32_t)v)
@@ -79,14 +52,16 @@ static bool read_id(const cJSON *number, const char *token, int32_t *id, struct 
 static bool count_ids(const cJSON *vocab, const cJSON *added, int32_t *n, struct error *e)
 {
     int32_t id = 0;
-    *n = 0;
-    for (const cJSON *m = vocab->child; m; m = m->next) {
-        if (!read_id(m, m->string, &id, e))
+    *n = cJSON_IsArray(vocab) ? cJSON_GetArraySize(vocab) : 0;
+    if (*n > VOCAB_MAX_IDS)
+        return error_set(e, ERROR_FILE, "the vocabulary has %d tokens, expected %d at most", *n, VOCAB_MAX_IDS);
+    for (const cJSON *m = cJSON_IsObject(vocab) ? vocab->child : NULL; m; m = m->next) {
+        if (!json_read_id(m, m->string, &id, e))
             return false;
         *n = id >= *n ? id + 1 : *n;
     }
     for (const cJSON *m = added ? added->child : NULL; m; m = m->next) {
-        if (!read_id(json_member(m, "id"), "added_tokens", &id, e))
+        if (!json_read_id(json_member(m, "id"), "added_tokens", &id, e))
             return false;
         *n = id >= *n ? id + 1 : *n;
     }
@@ -120,36 +95,97 @@ static bool read_merges(struct tokenizer *t, const cJSON *merges, struct error *
     return true;
 }
 
-static bool read_model(struct tokenizer *t, const cJSON *root, struct error *e)
+static bool read_bpe(struct tokenizer *t, const cJSON *model, const cJSON *added, struct error *e)
 {
-    const cJSON *model = json_member(root, "model"), *vocab = json_member(model, "vocab");
-    const cJSON *merges = json_member(model, "merges"), *added = json_member(root, "added_tokens");
+    const cJSON *vocab = json_member(model, "vocab"), *merges = json_member(model, "merges");
     const char *unknown = NULL;
-    int32_t n_ids = 0, n_merges = cJSON_GetArraySize(merges);
-    if (!cJSON_IsObject(model))
-        return error_set(e, ERROR_FILE, "has no 'model', expected a tokenizer.json");
-    if (!check_model(model, e))
-        return false;
+    int32_t n_ids = 0;
     if (!cJSON_IsObject(vocab) || !cJSON_IsArray(merges))
         return error_set(e, ERROR_FILE, "the model has no 'vocab' object or no 'merges' array");
-    if (!count_ids(vocab, added, &n_ids, e) || !tokenizer_size(t, n_ids, n_merges, e))
+    if (!count_ids(vocab, added, &n_ids, e) || !tokenizer_size(t, n_ids, cJSON_GetArraySize(merges), e))
         return false;
     for (const cJSON *m = vocab->child; m; m = m->next)
         if (!tokenizer_put_token(t, (int32_t)m->valuedouble, text_of(m->string), e))
             return false;
     if (!json_string(model, "model", "unk_token", &unknown, e) ||
+        !json_bool(model, "model", "fuse_unk", &t->fuse_unknown, e) ||
         !json_bool(model, "model", "ignore_merges", &t->ignore_merges, e))
         return false;
     t->unknown = unknown ? tokenizer_token_id(t, unknown) : -1;
     return read_merges(t, merges, e);
 }
 
-static bool read_added_token(struct reader *r, const cJSON *m, struct error *e)
+// The number as Hugging Face's reader (serde_json) gets it: its shortest decimal digits, as an integer, over a power of ten,
+// rounded twice. A last bit decides between segmentations of equal probability, and their choice is the reference.
+static double as_reference_reads(double v)
+{
+    char text[40], digits[40];
+    int precision = 14;
+    do
+        snprintf(text, sizeof text, "%.*e", precision, v);
+    while (strtod(text, NULL) != v && ++precision <= 16);
+    char *exponent = strchr(text, 'e');
+    const char *first = text + (*text == '-');
+    if (!exponent)
+        return v;
+    snprintf(digits, sizeof digits, "%c%.*s", *first, (int)(exponent - first) - 2, first + 2);
+    int power = atoi(exponent + 1) - precision;
+    double magnitude = (double)strtoull(digits, NULL, 10), ten = pow(10, abs(power));
+    magnitude = power < 0 ? magnitude / ten : magnitude * ten;
+    return v < 0 ? -magnitude : magnitude;
+}
+
+static bool read_scored_token(struct tokenizer *t, const cJSON *pair, int32_t id, double *lowest, struct error *e)
+{
+    const cJSON *text = cJSON_IsArray(pair) ? pair->child : NULL, *score = text ? text->next : NULL;
+    if (!cJSON_IsString(text) || !cJSON_IsNumber(score) || !isfinite(score->valuedouble))
+        return error_set(e, ERROR_FILE, "token %d is not a pair of text and score", id);
+    double read = as_reference_reads(score->valuedouble);
+    *lowest = read < *lowest ? read : *lowest;
+    return tokenizer_put_token(t, id, text_of(text->valuestring), e) &&
+           unigram_put(&t->unigram, text_of(text->valuestring), id, read, e);
+}
+
+static bool read_unigram(struct tokenizer *t, const cJSON *model, const cJSON *added, struct error *e)
+{
+    const cJSON *vocab = json_member(model, "vocab");
+    double lowest = HUGE_VAL;
+    int32_t n_ids = 0, id = 0;
+    if (!cJSON_IsArray(vocab))
+        return error_set(e, ERROR_FILE, "the model has no 'vocab' array");
+    if (!count_ids(vocab, added, &n_ids, e) || !tokenizer_size(t, n_ids, 0, e) || !unigram_init(&t->unigram, n_ids, e))
+        return false;
+    for (const cJSON *m = vocab->child; m; m = m->next)
+        if (!read_scored_token(t, m, id++, &lowest, e))
+            return false;
+    t->unigram.unknown = lowest - UNIGRAM_UNKNOWN_PENALTY;
+    t->fuse_unknown = true;
+    return json_i32(model, "model", "unk_id", 0, n_ids - 1, &t->unknown, e);
+}
+
+static bool read_model(struct json_reader *r, const cJSON *root, struct error *e)
+{
+    const cJSON *model = json_member(root, "model"), *added = json_member(root, "added_tokens");
+    if (!cJSON_IsObject(model))
+        return error_set(e, ERROR_FILE, "has no 'model', expected a tokenizer.json");
+    if (!read_kind(r, model, root, e))
+        return false;
+    if (!(r->t->kind == KIND_UNIGRAM ? read_unigram(r->t, model, added, e) : read_bpe(r->t, model, added, e)))
+        return false;
+    if (r->t->kind != KIND_BYTES)
+        vocab_find_bytes(&r->t->vocab);
+    for (int byte = 0; byte < 256 && r->t->kind == KIND_BYTES && r->t->byte_fallback; byte++)
+        if (r->t->vocab.byte_id[byte] < 0)
+            return json_unsupported("tokenizer model", "byte-level BPE with byte_fallback", "only with all 256 bytes", e);
+    return true;
+}
+
+static bool read_added_token(struct json_reader *r, const cJSON *m, struct error *e)
 {
     const char *where = "added_tokens", *content = NULL;
     struct added_token token = {.id = -1};
     bool special = false, normalized = false;
-    if (!read_id(json_member(m, "id"), where, &token.id, e) || !json_string(m, where, "content", &content, e) ||
+    if (!json_read_id(json_member(m, "id"), where, &token.id, e) || !json_string(m, where, "content", &content, e) ||
         !json_bool(m, where, "lstrip", &token.strip_left, e) || !json_bool(m, where, "rstrip", &token.strip_right, e) ||
         !json_bool(m, where, "single_word", &token.single_word, e) || !json_bool(m, where, "special", &special, e) ||
         !json_bool(m, where, "normalized", &normalized, e))
@@ -160,181 +196,28 @@ static bool read_added_token(struct reader *r, const cJSON *m, struct error *e)
     return tokenizer_put_added(r->t, token, special, normalized, e);
 }
 
-// ---- normalizer and pre-tokenizer
-
-static bool add_normalizer(struct reader *r, const cJSON *part, struct error *e)
-{
-    const char *type;
-    if (!type_of(part, "normalizer", &type, e))
-        return false;
-    if (!strcmp(type, "Sequence"))
-        return for_each(r, part, "normalizers", add_normalizer, e);
-    return tokenizer_add_normalizer(r->t, type, e);
-}
-
-static bool add_byte_level(struct reader *r, const cJSON *part, struct error *e)
-{
-    bool use_regex = true, prefix_space = true;
-    if (!json_bool(part, "ByteLevel", "use_regex", &use_regex, e) ||
-        !json_bool(part, "ByteLevel", "add_prefix_space", &prefix_space, e))
-        return false;
-    if (prefix_space && r->t->split.n_steps)
-        return unsupported("pre-tokenizer", "ByteLevel with add_prefix_space", "only as the first one", e);
-    r->byte_level = true;
-    r->t->prefix_space = prefix_space;
-    return !use_regex || split_add(&r->t->split, SPLIT_GPT2, false, SPLIT_ISOLATED, false, e);
-}
-
-static bool read_behaviour(const char *name, enum split_behaviour *out, struct error *e)
-{
-    static const char *const NAME[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
-    for (int i = 0; i < 5; i++)
-        if (name && !strcmp(name, NAME[i])) {
-            *out = (enum split_behaviour)i;
-            return true;
-        }
-    return error_set(e, ERROR_FILE, "Split has the behavior '%.60s', expected such as 'Isolated'", name ? name : "");
-}
-
-static bool add_split(struct reader *r, const cJSON *part, struct error *e)
-{
-    const cJSON *pattern = json_member(part, "pattern");
-    const char *regex = NULL, *literal = NULL, *behaviour = NULL;
-    enum split_behaviour how = SPLIT_ISOLATED;
-    bool invert = false;
-    if (!json_string(pattern, "pattern", "Regex", &regex, e) || !json_string(pattern, "pattern", "String", &literal, e) ||
-        !json_string(part, "Split", "behavior", &behaviour, e) || !json_bool(part, "Split", "invert", &invert, e) ||
-        !read_behaviour(behaviour, &how, e))
-        return false;
-    if (!regex && !literal)
-        return error_set(e, ERROR_FILE, "Split has no 'pattern' with a 'Regex' or a 'String'");
-    return split_add(&r->t->split, regex ? regex : literal, !regex, how, invert, e);
-}
-
-static bool add_digits(struct reader *r, const cJSON *part, struct error *e)
-{
-    bool individual = false;
-    return json_bool(part, "Digits", "individual_digits", &individual, e) &&
-           split_add(&r->t->split, SPLIT_DIGIT, false, individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, false, e);
-}
-
-static bool add_pre_tokenizer(struct reader *r, const cJSON *part, struct error *e);
-
-static bool add_pre_sequence(struct reader *r, const cJSON *part, struct error *e)
-{
-    return for_each(r, part, "pretokenizers", add_pre_tokenizer, e);
-}
-
-static bool add_pre_tokenizer(struct reader *r, const cJSON *part, struct error *e)
-{
-    static const struct {
-        const char *type;
-        bool (*add)(struct reader *, const cJSON *, struct error *);
-    } ROW[] = {
-        {"ByteLevel", add_byte_level},
-        {"Split", add_split},
-        {"Digits", add_digits},
-        {"Sequence", add_pre_sequence},
-    };
-    const char *type;
-    if (!type_of(part, "pre-tokenizer", &type, e))
-        return false;
-    if (r->byte_level)
-        return unsupported("pre-tokenizer", type, "not after ByteLevel", e);
-    for (size_t i = 0; i < sizeof ROW / sizeof *ROW; i++)
-        if (!strcmp(type, ROW[i].type))
-            return ROW[i].add(r, part, e);
-    return unsupported("pre-tokenizer", type, "ByteLevel, Split, Digits, Sequence are", e);
-}
-
-// ---- post-processor: what stands before and after the text
-
-static bool push_ids(const struct tokenizer *t, struct token_list *list, const cJSON *special, struct error *e)
-{
-    const cJSON *ids = json_member(special, "ids"), *item;
-    if (!cJSON_IsArray(ids))
-        return error_set(e, ERROR_FILE, "TemplateProcessing names a special token without 'ids'");
-    cJSON_ArrayForEach(item, ids)
-    {
-        int32_t id = 0;
-        if (!read_id(item, "TemplateProcessing", &id, e) || !token_list_push(list, id, e))
-            return false;
-        if (!vocab_text(&t->vocab, id).data)
-            return error_set(e, ERROR_FILE, "TemplateProcessing has id %d, which no token has", id);
-    }
-    return true;
-}
-
-// "single" is a list such as [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}].
-static bool add_template(struct reader *r, const cJSON *part, struct error *e)
-{
-    const cJSON *single = json_member(part, "single"), *tokens = json_member(part, "special_tokens"), *item;
-    struct token_list *list = &r->t->prefix;
-    if (!cJSON_IsArray(single))
-        return error_set(e, ERROR_FILE, "TemplateProcessing has no 'single' array");
-    if (r->t->prefix.n || r->t->suffix.n)
-        return unsupported("post-processor", "TemplateProcessing", "only once", e);
-    cJSON_ArrayForEach(item, single)
-    {
-        const cJSON *special = json_member(item, "SpecialToken");
-        const char *id = NULL;
-        if (!special) {
-            list = &r->t->suffix;
-            continue;
-        }
-        if (!json_string(special, "SpecialToken", "id", &id, e) ||
-            !push_ids(r->t, list, json_member(tokens, id ? id : ""), e))
-            return false;
-    }
-    return true;
-}
-
-static bool add_post_processor(struct reader *r, const cJSON *part, struct error *e)
-{
-    const char *type;
-    if (!type_of(part, "post-processor", &type, e))
-        return false;
-    if (!strcmp(type, "Sequence"))
-        return for_each(r, part, "processors", add_post_processor, e);
-    if (!strcmp(type, "TemplateProcessing"))
-        return add_template(r, part, e);
-    return !strcmp(type, "ByteLevel") || // concerns offsets only
-           unsupported("post-processor", type, "ByteLevel, TemplateProcessing, Sequence are", e);
-}
-
-static bool check_decoder(struct reader *r, const cJSON *part, struct error *e)
-{
-    const char *type;
-    (void)r;
-    return type_of(part, "decoder", &type, e) &&
-           (!strcmp(type, "ByteLevel") || unsupported("decoder", type, "ByteLevel is", e));
-}
-
 // ---- all of it
 
-static bool read_optional(struct reader *r, const cJSON *root, const char *key,
-                          bool (*add)(struct reader *, const cJSON *, struct error *), struct error *e)
+static bool read_optional(struct json_reader *r, const cJSON *root, const char *key, json_step add, struct error *e)
 {
     const cJSON *part = json_member(root, key);
     return !part || add(r, part, e);
 }
 
-static bool read_all(struct tokenizer *t, const cJSON *root, struct error *e)
+static bool read_all(struct json_reader *r, const cJSON *root, struct error *e)
 {
-    struct reader r = {t, false};
-    if (!read_model(t, root, e) || !read_optional(&r, root, "normalizer", add_normalizer, e) ||
-        (json_member(root, "added_tokens") && !for_each(&r, root, "added_tokens", read_added_token, e)))
+    struct tokenizer *t = r->t;
+    if (!read_model(r, root, e) || !read_optional(r, root, "normalizer", json_add_normalizer, e) ||
+        (json_member(root, "added_tokens") && !json_for_each(r, root, "added_tokens", read_added_token, e)))
         return false;
     added_close(&t->added[0]);
     added_close(&t->added[1]);
-    if (!read_optional(&r, root, "pre_tokenizer", add_pre_tokenizer, e) ||
-        !read_optional(&r, root, "post_processor", add_post_processor, e) ||
-        !read_optional(&r, root, "decoder", check_decoder, e))
+    if (!read_optional(r, root, "pre_tokenizer", json_add_pre_tokenizer, e) ||
+        !read_optional(r, root, "post_processor", json_add_post_processor, e) ||
+        !read_optional(r, root, "decoder", json_add_decoder, e))
         return false;
-    if (!r.byte_level)
-        return unsupported("tokenizer model", "BPE without the ByteLevel pre-tokenizer", "byte-level BPE is", e);
     t->bos = t->prefix.n ? t->prefix.id[0] : -1;
-    return true;
+    return t->kind == KIND_BYTES || tokenizer_show(t, &r->decoder, e);
 }
 
 bool tokenizer_from_json(struct tokenizer **out, struct text json, const char *where, struct error *e)
@@ -344,7 +227,9 @@ bool tokenizer_from_json(struct tokenizer **out, struct text json, const char *w
     if (!json_parse(json.data, json.size, where, &root, e))
         return false;
     struct tokenizer *t = tokenizer_new(e);
-    bool ok = t && (read_all(t, root, e) || error_prefix(e, "'%s'", where));
+    struct json_reader r = {.t = t};
+    bool ok = t && (read_all(&r, root, e) || error_prefix(e, "'%s'", where));
+    normalizers_free(&r.decoder);
     cJSON_Delete(root);
     if (ok)
         *out = t;

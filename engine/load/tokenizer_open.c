@@ -66,6 +66,25 @@ static bool read_template(struct tokenizer *t, const char *path, struct error *e
     return ok;
 }
 
+// SentencePiece's files begin with field 1 of a protocol buffer, which JSON, but for white space, does not.
+static bool is_sentencepiece(const struct file *f)
+{
+    const char *p = f->data;
+    size_t at = 0;
+    while (at < f->size && strchr(" \t\r\n", p[at]) && p[at])
+        at++;
+    return at < f->size && p[0] == 0x0a && p[at] != '{';
+}
+
+static bool read_file(struct tokenizer **out, const struct file *f, const char *path, struct error *e)
+{
+    if (f->size >= 4 && !memcmp(f->data, "GGUF", 4))
+        return tokenizer_from_gguf(out, f->data, f->size, path, e);
+    if (is_sentencepiece(f))
+        return tokenizer_from_sentencepiece(out, f->data, f->size, path, e);
+    return tokenizer_from_json(out, (struct text){f->data, f->size}, path, e);
+}
+
 static bool open_file(struct tokenizer **out, const char *path, struct error *e)
 {
     struct file file;
@@ -73,8 +92,7 @@ static bool open_file(struct tokenizer **out, const char *path, struct error *e)
     if (!file_open(&file, path, e))
         return false;
     bool gguf = file.size >= 4 && !memcmp(file.data, "GGUF", 4);
-    bool ok = gguf ? tokenizer_from_gguf(out, file.data, file.size, path, e)
-                   : tokenizer_from_json(out, (struct text){file.data, file.size}, path, e);
+    bool ok = read_file(out, &file, path, e);
     file_close(&file);
     if (!ok || gguf)
         return ok;
@@ -99,8 +117,11 @@ bool tokenizer_open(struct tokenizer **out, const char *path, struct error *e)
         return error_set(e, ERROR_FILE, "'%.100s...': the path is too long", path);
     if (!file_is_directory(path))
         return open_file(out, path, e);
-    snprintf(file, sizeof file, "%s/tokenizer.json", path);
-    if (!file_exists(file))
-        return error_set(e, ERROR_FILE, "'%.300s' has no tokenizer.json", path);
-    return open_file(out, file, e);
+    static const char *const NAME[] = {"tokenizer.json", "tokenizer.model"};
+    for (size_t i = 0; i < sizeof NAME / sizeof *NAME; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, NAME[i]);
+        if (file_exists(file))
+            return open_file(out, file, e);
+    }
+    return error_set(e, ERROR_FILE, "'%.300s' has no tokenizer.json and no tokenizer.model", path);
 }

@@ -1,5 +1,6 @@
 #include "engine/load/tokenizer_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,4 +129,26 @@ int32_t byte_level_decode(struct text text, char *out)
         out[n++] = (char)byte;
     }
     return n;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int byte_of_token(struct text t)
+{
+    if (t.size != 6 || memcmp(t.data, "<0x", 3) || t.data[5] != '>')
+        return -1;
+    int high = hex_digit(t.data[3]), low = hex_digit(t.data[4]);
+    return high < 0 || low < 0 ? -1 : 16 * high + low;
+}
+
+void vocab_find_bytes(struct vocab *v)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char text[8];
+        snprintf(text, sizeof text, "<0x%02X>", (unsigned)byte);
+        v->byte_id[byte] = vocab_find(v, (struct text){text, 6});
+    }
 }
