@@ -158,7 +158,7 @@ static void test_heads(void **state)
 {
     (void)state;
     file.size = 0;
-    must_refuse(ERROR_FILE, "not a GGUF file");
+    must_refuse(ERROR_FILE, "'x.gguf' is empty, not a GGUF file (a failed download?)");
     put(&file, "GGUX", 4);
     put_zeros(&file, 20);
     must_refuse(ERROR_FILE, "not a GGUF file");
@@ -239,7 +239,7 @@ static void test_bad_tensors(void **state)
     two_tensors(4, 6, 0, UINT64_MAX - 31);
     must_refuse(ERROR_FILE, "reaches beyond the end of the file");
     two_tensors(1ull << 33, 1ull << 33, 0, 32);
-    must_refuse(ERROR_FILE, "tensor 'a' has a shape that F32 cannot store");
+    must_refuse(ERROR_FILE, "tensor 'a' is said to have 7.3787e+19 values");
     two_tensors(1ull << 31, 1ull << 31, 0, 32);
     must_refuse(ERROR_FILE, "tensor 'a' ");
     two_tensors(33, 1, 8, 32);

@@ -332,7 +332,7 @@ static void test_folder_without(void **state)
     unlink(scratch_path(s.folder, "config.json", path));
     must_not_load(s.folder, ERROR_FILE, "no config.json in this folder");
     scratch_text(s.folder, "config.json", "");
-    must_not_load(s.folder, ERROR_FILE, "not valid JSON");
+    must_not_load(s.folder, ERROR_FILE, "config.json' is empty, not JSON");
     must_not_load("/nonexistent/model", ERROR_FILE, "no such file or folder");
     must_not_load("tests/golden/README.md", ERROR_FILE, "expected a folder with config.json, a .gguf file or a config.json");
     must_not_load("tests/golden/gguf_blocks.json", ERROR_FILE, "neither 'architectures' nor 'model_type'");
@@ -346,7 +346,7 @@ static void test_spoiled_weights(void **state)
     struct spoiled s;
     spoil_begin(&s);
     scratch_write(s.folder, "model.safetensors", s.weights, 0);
-    must_not_load(s.folder, ERROR_FILE, "0 bytes are no safetensors file");
+    must_not_load(s.folder, ERROR_FILE, "model.safetensors' is empty, not a safetensors file");
     scratch_write(s.folder, "model.safetensors", s.weights, s.size - 4);
     must_not_load(s.folder, ERROR_FILE, "reaches beyond the end of the file");
     uint8_t *at = find_bytes(&s, "model.norm.weight");
@@ -394,7 +394,7 @@ static void test_spoiled_index(void **state)
         {"{\"weight_map\":{\"a\":7}}", "names '?', expected a file of its folder"},
         {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "names '../x.safetensors', expected a file of its folder"},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "expected a file of its folder"},
-        {"{\"weight_map\":{\"a\":\"gone.safetensors\"}}", "gone.safetensors': No such file"},
+        {"{\"weight_map\":{\"a\":\"gone.safetensors\"}}", "shard 'gone.safetensors', one of 1 that the index names, is missing"},
         {"{\"weight_map\":{\"a\":\"model.safetensors\"}}", "tensor 'a' is in none of its shards"},
     };
     struct spoiled s;

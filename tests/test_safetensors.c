@@ -77,14 +77,14 @@ static void test_refused(void **state)
     } CASE[] = {
         {"[]", 0, "header is not an object"},
         {"{", 0, "not valid JSON"},
-        {"", 0, "not valid JSON"},
+        {"", 0, "begins with nothing but zeros"},
         {"{\"a\":7}", 0, "tensor 'a' has no valid description"},
         {"{\"a\":{}}", 0, "tensor 'a' has no valid 'dtype'"},
         {"{\"a\":{\"dtype\":\"F32\"}}", 0, "tensor 'a' has no valid 'shape'"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "tensor 'a' has no valid 'data_offsets'"},
         {"{" T("a", "F32", "[-1]", "0", "4") "}", 4, "'shape'"},
         {"{" T("a", "F32", "[1.5]", "0", "4") "}", 4, "'shape'"},
-        {"{" T("a", "F32", "[1e300]", "0", "4") "}", 4, "'shape'"},
+        {"{" T("a", "F32", "[1e300]", "0", "4") "}", 4, "is too large"},
         {"{" T("a", "F32", "[\"1\"]", "0", "4") "}", 4, "'shape'"},
         {"{" T("a", "F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "'shape'"},
         {"{" T("a", "F32", "[4294967296,4294967296]", "0", "4") "}", 4, "shape of tensor 'a' is too large"},
@@ -121,7 +121,7 @@ static void test_header_lengths(void **state)
     }
     for (size_t n = 0; n < 8; n++) {
         assert_false(parse_copy(file, n, &e));
-        assert_error(&e, ERROR_FILE, "are no safetensors file");
+        assert_error(&e, ERROR_FILE, n ? "are no safetensors file" : "is empty");
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/names.h"
+#include "engine/base/sniff.h"
 #include "engine/base/utf8.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ bool json_parse(const char *text, size_t size, const char *where, cJSON **out, s
         text += 3, size -= 3;
     cJSON *json = cJSON_ParseWithLengthOpts(text, size, &end, 0);
     if (!json)
-        return error_set(e, ERROR_FILE, "'%s' line %d: not valid JSON", where, end ? line_of(text, end) : 1);
+        return sniff_stranger(text, size, where, "JSON", e) &&
+               error_set(e, ERROR_FILE, "'%s' line %d: not valid JSON", where, end ? line_of(text, end) : 1);
     while (end < text + size && strchr(" \t\r\n", *end) && *end)
         end++;
     if (end < text + size && *end) {

@@ -7,7 +7,9 @@
 #include "engine/load/safetensors.h"
 
 struct model_files {
-    struct gguf gguf;
+    struct gguf gguf;  // of a model in several files: the first, with the tensors of all
+    struct gguf *part; // [n_parts] the others
+    int32_t n_parts;
     struct safetensors *shard; // [n_shards]
     int32_t n_shards;
     struct stored_tensor *merged;       // owned: the directories of several shards, sorted
@@ -26,6 +28,9 @@ bool hf_read_quantization(struct model_files *f, const char *config_path, struct
 
 // End-of-text ids and sampling of its generation_config.json, where there is one.
 bool hf_read_generation(struct model *m, const char *folder, struct error *e);
+
+// A GGUF file, or all files of a model that is split as NAME-00001-of-0000N.gguf when `path` is any of them (gguf_split.c).
+bool gguf_open_parts(struct model_files *f, const char *path, struct error *e);
 
 // What a GGUF file says of its model (gguf_model.c): metadata, and shapes and presence of tensors.
 bool gguf_model_spec(struct model_spec *spec, const struct gguf *g, struct error *e);

@@ -2,6 +2,7 @@
 // this engine runs on.
 #include "engine/load/gguf.h"
 
+#include "engine/base/sniff.h"
 #include "engine/base/units.h"
 
 #include <stdio.h>
@@ -138,7 +139,7 @@ static struct text take_text(struct reader *r)
 
 static bool truncated(const struct gguf *g, const char *what, struct error *e)
 {
-    return error_set(e, ERROR_FILE, "'%s': ends within its %s (truncated or corrupt)", g->where, what);
+    return error_set(e, ERROR_FILE, "'%s': ends within its %s (truncated: an unfinished download?)", g->where, what);
 }
 
 // Moves past n items of a type that is no array.
@@ -229,6 +230,10 @@ static bool read_tensor(struct gguf *g, struct reader *r, struct stored_tensor *
         return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' has type number %u, which this reader does not know",
                          g->where, text_print(t->name, name), number);
     t->type = type->name, t->type_number = type->number, t->known = type->known, t->dtype = type->dtype;
+    double count = stored_count_about(t);
+    if (count > 0x1p48)
+        return error_set(e, ERROR_FILE, "'%s': tensor '%s' is said to have %g values, more than any file holds", g->where,
+                         text_print(t->name, name), count);
     if (!tensor_bytes_of(type, t))
         return error_set(e, ERROR_FILE, "'%s': tensor '%s' has a shape that %s cannot store", g->where,
                          text_print(t->name, name), type->name);
@@ -247,7 +252,8 @@ static bool place_tensors(struct gguf *g, const struct reader *r, const uint64_t
             return error_set(e, ERROR_FILE, "'%s': tensor '%s' is not aligned to %u bytes", g->where,
                              text_print(t->name, name), g->alignment);
         if (offset[i] > room || t->bytes > room - offset[i])
-            return error_set(e, ERROR_FILE, "'%s': tensor '%s' reaches beyond the end of the file (truncated or corrupt)",
+            return error_set(e, ERROR_FILE,
+                             "'%s': tensor '%s' reaches beyond the end of the file (truncated: an unfinished download?)",
                              g->where, text_print(t->name, name));
         t->data = r->data + (t->bytes ? begin + offset[i] : 0);
     }
@@ -275,7 +281,8 @@ static bool read_head(struct gguf *g, struct reader *r, struct error *e)
     const uint8_t *magic = take(r, 4);
     uint32_t version = take_u32(r);
     if (!magic || memcmp(magic, "GGUF", 4))
-        return error_set(e, ERROR_FILE, "'%s': not a GGUF file", g->where);
+        return sniff_stranger(r->data, r->size, g->where, "a GGUF file", e) &&
+               error_set(e, ERROR_FILE, "'%s': not a GGUF file", g->where);
     if (r->ended)
         return truncated(g, "header", e);
     if (version && !(version & 0xffff))

@@ -49,6 +49,10 @@ int32_t gguf_type_number(enum dtype type); // -1: the format has none for it
 bool gguf_open(struct gguf *g, const char *path, struct error *e);
 void gguf_close(struct gguf *g);
 
+// The path of part `part` (from 1) of the split model that `path` is a part of, NAME-00002-of-00003.gguf, and how many it
+// has. False if `path` is not named so or the result does not fit.
+bool gguf_part_path(const char *path, int32_t part, char *out, size_t size, int32_t *n_parts);
+
 // Parses data[size], which must outlive *g.
 bool gguf_parse(struct gguf *g, const void *data, size_t size, const char *where, struct error *e);
 

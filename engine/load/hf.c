@@ -55,9 +55,15 @@ static bool open_shards(struct model_files *f, const char *folder, const char *c
     char path[PATH_BYTES];
     if (!(f->shard = calloc((size_t)n, sizeof *f->shard)))
         return error_set(e, ERROR_MEMORY, "'%s': no memory for %d shards", folder, n);
-    for (; f->n_shards < n; f->n_shards++)
-        if (!path_join(path, folder, names[f->n_shards], e) || !safetensors_open(&f->shard[f->n_shards], path, e))
+    for (; f->n_shards < n; f->n_shards++) {
+        if (!path_join(path, folder, names[f->n_shards], e))
             return false;
+        if (!file_exists(path))
+            return error_set(e, ERROR_FILE, "'%s': shard '%s', one of %d that the index names, is missing", folder,
+                             names[f->n_shards], n);
+        if (!safetensors_open(&f->shard[f->n_shards], path, e))
+            return false;
+    }
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/load/config.h"
 #include "engine/load/files.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,9 @@ static bool ends_with(const char *text, const char *suffix)
 void model_files_free(struct model_files *f)
 {
     gguf_close(&f->gguf);
+    for (int32_t i = 0; i < f->n_parts; i++)
+        gguf_close(&f->part[i]);
+    free(f->part);
     for (int32_t i = 0; i < f->n_shards; i++)
         safetensors_close(&f->shard[i]);
     free(f->shard);
@@ -34,13 +38,27 @@ static bool open_config(struct model *m, const char *path, struct error *e)
     return ok;
 }
 
+// Says what the folder has instead: a GGUF file is meant to be named itself.
+static bool no_config(const char *folder, struct error *e)
+{
+    char other[128] = "";
+    DIR *dir = opendir(folder);
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (ends_with(d->d_name, ".gguf") && (!*other || strcmp(d->d_name, other) < 0))
+            snprintf(other, sizeof other, "%.120s", d->d_name);
+    if (dir)
+        closedir(dir);
+    return error_set(e, ERROR_FILE, "'%s': no config.json in this folder%s%s%s", folder, *other ? ", but '" : "", other,
+                     *other ? "': name that file" : "");
+}
+
 static bool open_folder(struct model *m, const char *path, struct error *e)
 {
     char config[sizeof m->path + 16];
     bool found = false;
     snprintf(config, sizeof config, "%s/config.json", path);
     if (!file_exists(config))
-        return error_set(e, ERROR_FILE, "'%s': no config.json in this folder", path);
+        return no_config(path, e);
     if (!open_config(m, config, e) || !hf_open_weights(m->files, path, &found, e) || !hf_read_generation(m, path, e))
         return false;
     m->format = found ? MODEL_HF : MODEL_CONFIG;
@@ -63,7 +81,7 @@ static bool open_gguf(struct model *m, const char *path, struct error *e)
 {
     struct gguf *g = &m->files->gguf;
     m->format = MODEL_GGUF;
-    if (!gguf_open(g, path, e) || !gguf_model_spec(&m->spec, g, e) || !check_types(g, e))
+    if (!gguf_open_parts(m->files, path, e) || !gguf_model_spec(&m->spec, g, e) || !check_types(g, e))
         return false;
     m->files->tensor = g->tensor, m->files->n_tensors = g->n_tensors;
     return true;

@@ -2,6 +2,7 @@
 #include "engine/load/safetensors.h"
 
 #include "engine/base/json.h"
+#include "engine/base/sniff.h"
 #include "engine/base/units.h"
 
 #include <math.h>
@@ -76,7 +77,11 @@ static bool read_shape(struct stored_tensor *t, const cJSON *shape, const char *
         return bad_tensor(where, t->name.data, "'shape'", e);
     for (const cJSON *dim = shape->child; dim; dim = dim->next)
         if (!read_u64(dim, &t->dim[t->n_dims++]))
-            return bad_tensor(where, t->name.data, "'shape'", e);
+            return cJSON_IsNumber(dim) && dim->valuedouble > 0x1p53
+                       ? error_set(e, ERROR_FILE,
+                                   "'%s': the shape of tensor '%.95s' is too large: %g values in one dimension", where,
+                                   t->name.data, dim->valuedouble)
+                       : bad_tensor(where, t->name.data, "'shape'", e);
     uint64_t count;
     return (stored_count(t, &count) && size_mul(count, t->bytes, &t->bytes)) ||
            error_set(e, ERROR_FILE, "'%s': the shape of tensor '%.95s' is too large", where, t->name.data);
@@ -89,7 +94,8 @@ static bool read_offsets(struct stored_tensor *t, const cJSON *offsets, const st
         !read_u64(cJSON_GetArrayItem(offsets, 1), &end) || begin > end)
         return bad_tensor(area->where, t->name.data, "'data_offsets'", e);
     if (end > area->size)
-        return error_set(e, ERROR_FILE, "'%s': tensor '%.95s' reaches beyond the end of the file (truncated or corrupt)",
+        return error_set(e, ERROR_FILE,
+                         "'%s': tensor '%.95s' reaches beyond the end of the file (truncated: an unfinished download?)",
                          area->where, t->name.data);
     if (end - begin != t->bytes)
         return error_set(e, ERROR_FILE, "'%s': tensor '%.95s' has %llu bytes of data, but its shape needs %llu", area->where,
@@ -137,10 +143,12 @@ bool safetensors_parse(struct safetensors *s, const void *data, size_t size, con
     uint64_t length;
     *s = (struct safetensors){0};
     if (size < LENGTH_BYTES)
-        return error_set(e, ERROR_FILE, "'%s': %zu bytes are no safetensors file", where, size);
+        return sniff_stranger(data, size, where, "a safetensors file", e) &&
+               error_set(e, ERROR_FILE, "'%s': %zu bytes are no safetensors file", where, size);
     memcpy(&length, data, sizeof length);
-    if (length > MAX_HEADER || length > size - LENGTH_BYTES)
-        return error_set(e, ERROR_FILE, "'%s': a header of %llu bytes in a file of %zu (truncated, or no safetensors file)",
+    if (!length || length > MAX_HEADER || length > size - LENGTH_BYTES)
+        return sniff_stranger(data, size, where, "a safetensors file", e) &&
+               error_set(e, ERROR_FILE, "'%s': a header of %llu bytes in a file of %zu (truncated, or no safetensors file)",
                          where, (unsigned long long)length, size);
     cJSON *header;
     const char *text = (const char *)data + LENGTH_BYTES;

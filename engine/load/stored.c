@@ -31,6 +31,14 @@ bool stored_count(const struct stored_tensor *t, uint64_t *out)
     return true;
 }
 
+double stored_count_about(const struct stored_tensor *t)
+{
+    double count = 1;
+    for (int32_t i = 0; i < t->n_dims; i++)
+        count *= (double)t->dim[i];
+    return count;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return text_compare(((const struct stored_tensor *)a)->name, ((const struct stored_tensor *)b)->name);

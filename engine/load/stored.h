@@ -33,6 +33,7 @@ const struct stored_tensor *stored_find(const struct stored_tensor *tensor, uint
 
 // Number of values: the product of the dimensions; false on overflow.
 bool stored_count(const struct stored_tensor *t, uint64_t *out);
+double stored_count_about(const struct stored_tensor *t); // never overflows
 
 int text_compare(struct text a, struct text b); // as memcmp
 

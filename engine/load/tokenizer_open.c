@@ -1,6 +1,7 @@
 // From a path to a tokenizer: which reader it takes, and what Hugging Face keeps beside tokenizer.json.
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/load/gguf.h"
 #include "engine/load/tokenizer_parts.h"
 
 #include <stdio.h>
@@ -108,6 +109,7 @@ static bool open_file(struct tokenizer **out, const char *path, struct error *e)
 bool tokenizer_open(struct tokenizer **out, const char *path, struct error *e)
 {
     char file[PATH_SIZE];
+    int32_t n_parts;
     *out = NULL;
     if (!file_exists(path))
         return error_set(e, ERROR_FILE,
@@ -115,8 +117,8 @@ bool tokenizer_open(struct tokenizer **out, const char *path, struct error *e)
                          path);
     if (strlen(path) >= PATH_SIZE - 64)
         return error_set(e, ERROR_FILE, "'%.100s...': the path is too long", path);
-    if (!file_is_directory(path))
-        return open_file(out, path, e);
+    if (!file_is_directory(path)) // of a model in several GGUF files, the first has the vocabulary
+        return open_file(out, gguf_part_path(path, 1, file, sizeof file, &n_parts) ? file : path, e);
     static const char *const NAME[] = {"tokenizer.json", "tokenizer.model"};
     for (size_t i = 0; i < sizeof NAME / sizeof *NAME; i++) {
         snprintf(file, sizeof file, "%s/%s", path, NAME[i]);

@@ -26,5 +26,10 @@ if [ "${KVBENCH_SANITIZED:-0}" = 1 ]; then
 else
     run 0 'the capital of France' "$KVBENCH" generate --model $model --chat --prompt 'What is the capital of France?'
     out '^The capital of France is Paris\.'
+    run 0 'perplexity of the first two windows' \
+        "$KVBENCH" perplexity --model $model --text tests/golden/sonnet.txt --windows 2 --json
+    # smollm2.json has 4.0252 and 4.2699: e^ of their mean within 0.5 %
+    awk -v p="$(json_number perplexity <"$WORK/out")" -v q="$(awk 'BEGIN { print exp((4.02518805 + 4.26991633) / 2) }')" \
+        'BEGIN { exit !(p > 0.995 * q && p < 1.005 * q) }' || complain 'it is not that of the reference'
 fi
 finish
