@@ -318,7 +318,7 @@ static void unsupported_and_wrong_parts_are_refused_by_name(void **state)
         expect_refusal(changed, size, ROW[i].kind, ROW[i].message);
         free(changed);
     }
-    expect_refusal("", 0, ERROR_FILE, "not valid JSON");
+    expect_refusal("", 0, ERROR_FILE, "is empty, not JSON");
     expect_refusal("[]", 2, ERROR_FILE, "'model'");
     free(text);
     cJSON_Delete(json);
@@ -350,7 +350,7 @@ static void damaged_files_do_no_harm(void **state)
     size_t size = strlen(text);
     uint64_t rng = 3;
     for (size_t n = 0; n < size; n += 1 + rng_next(&rng) % 37)
-        expect_refusal(text, n, ERROR_FILE, "not valid JSON");
+        expect_refusal(text, n, ERROR_FILE, n ? "not valid JSON" : "is empty");
     for (int i = 0; i < 1500; i++) {
         size_t at = rng_next(&rng) % size;
         char old = text[at];
