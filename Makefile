@@ -14,7 +14,8 @@ FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 600
 
 Q := $(if $(V),,@)
-say = @$(if $(V),:,echo '  $(1) $@')
+quiet := $(V)$(findstring s,$(firstword -$(MAKEFLAGS))) # make -s
+say = @$(if $(quiet),:,echo '  $(1) $@')
 
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
 CFLAGS := -std=c11 -Wall -Wextra -Werror -ffp-contract=off -pthread $(OPT) $(EXTRA)
