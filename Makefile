@@ -14,7 +14,8 @@ FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 600
 
 Q := $(if $(V),,@)
-quiet := $(V)$(findstring s,$(firstword -$(MAKEFLAGS))) # make -s
+# make -s is silent.
+quiet := $(V)$(findstring s,$(firstword -$(MAKEFLAGS)))
 say = @$(if $(quiet),:,echo '  $(1) $@')
 
 CPPFLAGS := -I. -D_GNU_SOURCE -MMD -MP
