@@ -129,7 +129,7 @@ static double as_reference_reads(double v)
     if (!exponent)
         return v;
     snprintf(digits, sizeof digits, "%c%.*s", *first, (int)(exponent - first) - 2, first + 2);
-    int power = atoi(exponent + 1) - precision;
+    int power = (int)strtol(exponent + 1, NULL, 10) - precision;
     double magnitude = (double)strtoull(digits, NULL, 10), ten = pow(10, abs(power));
     magnitude = power < 0 ? magnitude / ten : magnitude * ten;
     return v < 0 ? -magnitude : magnitude;
