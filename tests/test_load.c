@@ -394,7 +394,8 @@ static void test_spoiled_index(void **state)
         {"{\"weight_map\":{\"a\":7}}", "names '?', expected a file of its folder"},
         {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "names '../x.safetensors', expected a file of its folder"},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "expected a file of its folder"},
-        {"{\"weight_map\":{\"a\":\"gone.safetensors\"}}", "shard 'gone.safetensors', one of 1 that the index names, is missing"},
+        {"{\"weight_map\":{\"a\":\"gone.safetensors\"}}",
+         "shard 'gone.safetensors', one of 1 that the index names, is missing"},
         {"{\"weight_map\":{\"a\":\"model.safetensors\"}}", "tensor 'a' is in none of its shards"},
     };
     struct spoiled s;
