@@ -215,13 +215,26 @@ static bool generate(struct answer *a, struct opened *opened, struct sampler *sa
     return ok;
 }
 
+// Without flags that say how to sample, as the model's makers do.
+static bool adopt_sampling(struct sampler *sampler, const struct options *o, const struct model *model, struct error *e)
+{
+    const struct model_sampling *s = &model->sampling;
+    if (!s->is_set || o->has_temperature || o->has_top_k || o->has_top_p)
+        return true;
+    if (!o->quiet)
+        fprintf(stderr, "sampling as generation_config.json says: temperature %g, top-k %d, top-p %g (--temp 0: greedy)\n",
+                (double)s->temperature, s->top_k, (double)s->top_p);
+    sampler_free(sampler);
+    return sampler_init(sampler, s->temperature, s->top_k, s->top_p, (uint64_t)o->seed, e);
+}
+
 static bool run(struct answer *a, struct opened *opened, struct error *e)
 {
     struct sampler sampler;
     const struct options *o = a->o;
     if (!sampler_init(&sampler, (float)o->temperature, o->top_k, (float)o->top_p, (uint64_t)o->seed, e))
         return false;
-    bool ok = open_all(opened, a, e) && generate(a, opened, &sampler, e);
+    bool ok = open_all(opened, a, e) && adopt_sampling(&sampler, o, &opened->model, e) && generate(a, opened, &sampler, e);
     if (ok && o->json)
         print_json(a, &opened->engine);
     if (ok && !o->quiet)

@@ -85,7 +85,7 @@ enum command_bit {
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
     X(chat, flag, "--chat", "", ON_GENERATE, "wrap the prompt in the model's chat format")                                  \
     X(system, text, "--system", "", ON_GENERATE, "system text for --chat; default: the model's own")                        \
-    X(temperature, real, "--temperature,--temp", "0", ON_GENERATE, "0: greedy")                                             \
+    X(temperature, real, "--temperature,--temp", "0", ON_GENERATE, "0: greedy, unless the folder says otherwise")           \
     X(top_k, int, "--top-k", "0", ON_GENERATE, "0: off")                                                                    \
     X(top_p, real, "--top-p", "1", ON_GENERATE, "1: off")                                                                   \
     X(no_cache, flag, "--no-cache", "", ON_GENERATE, "recompute the whole prefix at each step")                             \
