@@ -41,6 +41,34 @@ enum norm_place { NORM_BEFORE, NORM_BOTH, NORM_AFTER }; // most; Gemma 2 and 3; 
 // RMSNorm of q and k before rotary: of each head (Qwen3, Gemma 3), or of all heads of a row as one vector (OLMo-2).
 enum qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW };
 
+// How a layer mixes positions, and what stands behind that. A layer may have only one of the two (Nemotron-H).
+enum mixer_kind { MIXER_ATTENTION, MIXER_STATE, MIXER_NONE };
+enum ffn_kind { FFN_GATED, FFN_PLAIN, FFN_EXPERTS, FFN_NONE }; // down(f(gate) * up); down(f(up)); routed; nothing
+
+// Multi-head latent attention (DeepSeek-V2): K and V of all heads are unfolded from one latent row per position.
+// index_n_heads > 0: a small indexer chooses the index_topk positions that are attended (DeepSeek-V3.2).
+struct mla_spec {
+    int32_t kv_lora_rank; // 0: no MLA
+    int32_t q_lora_rank;  // 0: q is one projection
+    int32_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    int32_t index_n_heads, index_head_dim, index_topk;
+};
+
+struct experts_spec {
+    int32_t num_experts, num_experts_per_tok, moe_intermediate_size;
+    int32_t shared_intermediate_size; // of the experts every token goes through, together; 0: none
+    bool shared_gate;                 // the shared result is weighted by a gate of its own (Qwen)
+    bool gated, bias, router_bias;    // gated: three matrices per expert, else two
+};
+
+// Layers with a state of constant size instead of KV: gated DeltaNet (Qwen3-Next) and Mamba-2.
+struct state_spec {
+    bool mamba;                                  // else gated DeltaNet
+    int32_t num_v_heads, num_k_heads;            // Mamba-2: heads, and groups that share B and C
+    int32_t k_head_dim, v_head_dim, conv_kernel; // Mamba-2: size of the state, and of a head
+    enum dtype dtype;                            // of the state; its convolution keeps the model's
+};
+
 struct model_spec {
     char name[128];  // as the user knows it
     char family[32]; // "llama", "qwen2", "gemma3" ...: see engine/load/family.c
@@ -59,7 +87,21 @@ struct model_spec {
     enum dtype dtype;                  // the data type its makers published
     struct rope_spec rope, rope_local; // rope_local: of layers with a window; rotary_dim 0: `rope` is for all
     int32_t window[MODEL_MAX_LAYERS];  // positions a token sees, itself included; 0: all of them
-    int32_t bos_token_id;              // -1: none
+    bool chunked;                      // `window` cuts the positions into chunks instead of sliding (Llama 4)
+    // What follows is priced by every backend that prices, and executed by those whose supports() says so.
+    bool layer_norm;         // LayerNorm with a bias in place of RMSNorm (GPT-2, OPT, Falcon)
+    bool attention_gate;     // the result is multiplied by a gate that q_proj makes, too (Qwen3-Next)
+    bool attention_sinks;    // one more logit per head (gpt-oss)
+    bool parallel_residual;  // attention and feed-forward share one norm and run side by side (Falcon)
+    int32_t n_positions;     // rows of a learned table of positions, in place of rotary; 0: none
+    struct mla_spec mla;
+    struct experts_spec experts;
+    struct state_spec state;
+    uint8_t mixer[MODEL_MAX_LAYERS];          // enum mixer_kind
+    uint8_t ffn[MODEL_MAX_LAYERS];            // enum ffn_kind
+    int32_t layer_kv_heads[MODEL_MAX_LAYERS]; // 0: num_key_value_heads
+    int32_t layer_head_dim[MODEL_MAX_LAYERS]; // 0: head_dim
+    int32_t bos_token_id;                     // -1: none
     int32_t n_eos, eos_token_id[MODEL_MAX_EOS];
 };
 

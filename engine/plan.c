@@ -75,15 +75,37 @@ uint64_t tensor_bytes(const struct tensor_spec *t)
     return (uint64_t)t->rows * dtype_row_bytes((enum dtype)t->dtype, (uint64_t)t->cols);
 }
 
+void plan_stage_layers(int32_t n_layers, int32_t pp, int32_t stage, int32_t *first, int32_t *count)
+{
+    int32_t each = n_layers / pp, rest = n_layers % pp;
+    *first = 0;
+    for (int32_t s = 0; s <= stage; s++) {
+        bool more = s < pp - 1 ? s >= pp - 1 - rest : rest >= pp; // the last one has the head to hold
+        *first += s ? *count : 0;
+        *count = each + more;
+    }
+}
+
+uint64_t kv_group_index_bytes(const struct kv_group *group)
+{
+    return (uint64_t)group->index_dim + 4 * (((uint64_t)group->index_dim + 127) / 128);
+}
+
+uint64_t kv_group_token_bytes(const struct plan *plan, const struct kv_group *group)
+{
+    if (group->state_bytes)
+        return 0;
+    uint64_t k = dtype_row_bytes(plan->kv_k, (uint64_t)group->head_dim);
+    if (group->latent)
+        return k + kv_group_index_bytes(group);
+    return (uint64_t)group->num_key_value_heads * (k + dtype_row_bytes(plan->kv_v, (uint64_t)group->head_dim));
+}
+
 uint64_t plan_kv_bytes_per_token(const struct plan *plan)
 {
     uint64_t sum = 0;
-    for (int32_t g = 0; g < plan->n_kv_groups; g++) {
-        const struct kv_group *k = &plan->kv_group[g];
-        uint64_t head =
-            dtype_row_bytes(plan->kv_k, (uint64_t)k->head_dim) + dtype_row_bytes(plan->kv_v, (uint64_t)k->head_dim);
-        sum += (uint64_t)k->n_layers * (uint64_t)k->num_key_value_heads * head;
-    }
+    for (int32_t g = 0; g < plan->n_kv_groups; g++)
+        sum += (uint64_t)plan->kv_group[g].n_layers * kv_group_token_bytes(plan, &plan->kv_group[g]);
     return sum;
 }
 

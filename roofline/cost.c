@@ -1,11 +1,13 @@
 #include "roofline/cost.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 void cost_add(struct cost *sum, const struct cost *c)
 {
     sum->weight_bytes += c->weight_bytes;
+    sum->expert_spread_bytes += c->expert_spread_bytes;
     sum->kv_read_bytes += c->kv_read_bytes;
     sum->kv_write_bytes += c->kv_write_bytes;
     sum->act_bytes += c->act_bytes;
@@ -41,6 +43,8 @@ bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *
     w->read_by = w->writer + n_slots;
     w->read_rows = w->read_by + n_slots;
     plan_slot_last_use(plan, w->last_use);
+    for (size_t s = 0; s < n_slots; s++)
+        w->writer[s] = -1; // what a pipeline stage is handed has none
     for (int32_t i = 0; i < plan->n_ops; i++)
         if (plan->op[i].out >= 0)
             w->writer[plan->op[i].out] = i;
@@ -88,6 +92,30 @@ static void attend(const int32_t *pos, int32_t n, int32_t window, uint64_t *pair
     *positions += (uint64_t)(window && first + 1 > window ? end - (first + 1 - window) : end);
 }
 
+// Chunks of `window` positions: a row attends its own chunk up to itself, which is a prefix of its chunk.
+static void attend_chunks(const int32_t *pos, int32_t n, int32_t window, uint64_t *pairs, uint64_t *positions)
+{
+    for (int32_t i = 0; i < n;) {
+        int32_t chunk = pos[i] / window, rows = 1;
+        while (i + rows < n && pos[i + rows] / window == chunk)
+            rows++;
+        uint64_t first = (uint64_t)(pos[i] % window), end = (uint64_t)(pos[i + rows - 1] % window) + 1;
+        *pairs += pairs_of_prefix(end, 0) - pairs_of_prefix(first, 0);
+        *positions += end;
+        i += rows;
+    }
+}
+
+// An indexer chooses `topk` positions for each row: at most that many are attended, and no more read than there are.
+static void attend_chosen(const int32_t *pos, int32_t n, int32_t topk, uint64_t *pairs, uint64_t *positions)
+{
+    uint64_t end = (uint64_t)pos[n - 1] + 1, chosen = 0;
+    for (int32_t i = 0; i < n; i++)
+        chosen += pos[i] < topk ? (uint64_t)pos[i] + 1 : (uint64_t)topk;
+    *pairs += chosen;
+    *positions += chosen < end ? chosen : end;
+}
+
 // Every operation exactly once, in order.
 static bool check_cover(const struct plan *plan, const struct span *spans, int32_t n_spans, struct error *e)
 {
@@ -101,6 +129,31 @@ static bool check_cover(const struct plan *plan, const struct span *spans, int32
     return next == plan->n_ops || error_set(e, ERROR_FAILED, "the spans cover %d of %d operations", next, plan->n_ops);
 }
 
+// What the rows of this step attend in one layer of a group.
+static void count_positions(struct cost_walk *w, int32_t g)
+{
+    const struct kv_group *k = &w->plan->kv_group[g];
+    const struct batch *b = w->batch;
+    w->pairs[g] = w->positions[g] = 0;
+    for (int32_t s = 0; s < b->n_seqs; s++) {
+        const int32_t *pos = b->pos + b->seq_first[s], n = b->seq_first[s + 1] - b->seq_first[s];
+        if (n > 0 && k->topk)
+            attend_chosen(pos, n, k->topk, &w->pairs[g], &w->positions[g]);
+        else if (k->chunked)
+            attend_chunks(pos, n, k->window, &w->pairs[g], &w->positions[g]);
+        else
+            attend(pos, n, k->window, &w->pairs[g], &w->positions[g]);
+    }
+}
+
+static void count_scored(struct cost_walk *w)
+{
+    const struct batch *b = w->batch;
+    w->scored_pairs = w->scored = 0;
+    for (int32_t s = 0; s < b->n_seqs; s++)
+        attend(b->pos + b->seq_first[s], b->seq_first[s + 1] - b->seq_first[s], 0, &w->scored_pairs, &w->scored);
+}
+
 bool cost_walk_begin(struct cost_walk *w, const struct batch *batch, const struct span *spans, int32_t n_spans,
                      struct error *e)
 {
@@ -111,20 +164,16 @@ bool cost_walk_begin(struct cost_walk *w, const struct batch *batch, const struc
     for (int32_t s = 0; s < plan->n_slots; s++)
         w->read_by[s] = -1;
     memset(w->charged, 0, (size_t)plan->n_tensors * sizeof *w->charged);
-    for (int32_t g = 0; g < plan->n_kv_groups; g++) {
-        w->pairs[g] = w->positions[g] = 0;
-        for (int32_t s = 0; s < batch->n_seqs; s++) {
-            int32_t first = batch->seq_first[s];
-            attend(batch->pos + first, batch->seq_first[s + 1] - first, plan->kv_group[g].window, &w->pairs[g],
-                   &w->positions[g]);
-        }
-    }
+    for (int32_t g = 0; g < plan->n_kv_groups; g++)
+        count_positions(w, g);
+    count_scored(w);
     return true;
 }
 
 static uint64_t rows_of(const struct cost_walk *w, const struct op *op)
 {
-    return (uint64_t)(op->rows == ROWS_OUT ? w->batch->n_out : w->batch->n_tokens);
+    uint64_t rows = (uint64_t)(op->rows == ROWS_OUT ? w->batch->n_out : w->batch->n_tokens);
+    return op->gathered ? rows * (uint64_t)w->plan->dp : rows;
 }
 
 // Up to `bytes` of a tensor, as far as nobody in this step has paid for them.
@@ -163,11 +212,58 @@ static uint64_t edge_bytes(struct cost_walk *w, const struct op *op, const struc
     return bytes;
 }
 
-// K and V of one position in one layer.
-static uint64_t kv_position_bytes(const struct plan *plan, int32_t n_heads, int32_t head_dim)
+static uint64_t row_bytes_of(const struct plan *plan, int32_t tensor)
 {
-    return (uint64_t)n_heads *
-           (dtype_row_bytes(plan->kv_k, (uint64_t)head_dim) + dtype_row_bytes(plan->kv_v, (uint64_t)head_dim));
+    return dtype_row_bytes((enum dtype)plan->tensor[tensor].dtype, (uint64_t)plan->tensor[tensor].cols);
+}
+
+// Latents unfolded to K and V of every head, or queries folded into the latents' space: whichever takes less.
+static uint64_t latent_flops(const struct op *op, uint64_t rows, uint64_t positions, uint64_t pairs)
+{
+    uint64_t H = (uint64_t)op->dim[0], R = (uint64_t)op->dim[1], n = (uint64_t)op->dim[2], r = (uint64_t)op->dim[3],
+             v = (uint64_t)op->dim[4];
+    uint64_t unfolded = positions * R * (n + v) + pairs * (n + r + v), absorbed = rows * R * (n + v) + pairs * (2 * R + r);
+    return 2 * H * (unfolded < absorbed ? unfolded : absorbed);
+}
+
+static void cost_of_latent(const struct cost_walk *w, const struct op *op, uint64_t rows, struct cost *out)
+{
+    const struct kv_group *g = &w->plan->kv_group[op->kv_group];
+    uint64_t latent = kv_group_token_bytes(w->plan, g) - kv_group_index_bytes(g);
+    out->kv_read_bytes = w->positions[op->kv_group] * latent;
+    out->kv_write_bytes = rows * latent;
+    out->flops[op->compute] = latent_flops(op, rows, w->positions[op->kv_group], w->pairs[op->kv_group]);
+}
+
+static void cost_of_index(const struct cost_walk *w, const struct op *op, uint64_t rows, struct cost *out)
+{
+    uint64_t key = kv_group_index_bytes(&w->plan->kv_group[op->kv_group]);
+    out->kv_read_bytes = w->scored * key;
+    out->kv_write_bytes = rows * key;
+    out->flops[op->compute] = 2 * w->scored_pairs * (uint64_t)op->dim[0] * (uint64_t)op->dim[1];
+}
+
+// A state is updated and read by outer and inner products: 3 of them per row in DeltaNet (S k, k v, S q), 2 in Mamba-2.
+static void cost_of_state(const struct cost_walk *w, const struct op *op, uint64_t rows, struct cost *out)
+{
+    uint64_t state = w->plan->kv_group[op->kv_group].state_bytes * (uint64_t)w->batch->n_seqs;
+    uint64_t values = (uint64_t)op->dim[0] * (uint64_t)op->dim[1] * (uint64_t)op->dim[2];
+    out->kv_read_bytes = out->kv_write_bytes = state;
+    out->flops[op->compute] =
+        2 * rows * (values * (op->dim[5] ? 2 : 3) + (uint64_t)op->dim[4] * (uint64_t)(op->dim[3] + 1));
+}
+
+// Experts that `rows` rows touch when each chooses k of E at random: E (1 - (1 - k/E)^rows).
+static void cost_of_experts(struct cost_walk *w, const struct op *op, uint64_t rows, struct cost *out)
+{
+    double E = op->dim[2], k = op->dim[3], share = 1 - pow(1 - k / E, (double)rows);
+    uint64_t all = tensor_bytes(&w->plan->tensor[op->weight]);
+    if (op->bias >= 0)
+        all += tensor_bytes(&w->plan->tensor[op->bias]);
+    out->weight_bytes = rows ? (uint64_t)((double)all * share) : 0;
+    out->expert_spread_bytes = rows ? out->weight_bytes - (uint64_t)((double)all * k / E) : 0;
+    out->flops[op->compute] =
+        2 * rows * (uint64_t)op->dim[3] * (uint64_t)op->dim[4] * (uint64_t)op->dim[0] * (uint64_t)op->dim[1];
 }
 
 static void cost_of_op(struct cost_walk *w, const struct op *op, const struct span *span, struct cost *out)
@@ -176,17 +272,25 @@ static void cost_of_op(struct cost_walk *w, const struct op *op, const struct sp
     uint64_t rows = rows_of(w, op), read = UINT64_MAX, *flops = &out->flops[op->compute];
     *out = (struct cost){.act_bytes = edge_bytes(w, op, span)};
     switch ((enum op_kind)op->kind) {
-    case OP_EMBED: read = rows * dtype_row_bytes((enum dtype)plan->tensor[op->weight].dtype, (uint64_t)op->dim[1]); break;
-    case OP_LINEAR: *flops = 2 * rows * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]; break;
-    case OP_KV_WRITE: out->kv_write_bytes = rows * kv_position_bytes(plan, op->dim[0], op->dim[1]); break;
+    case OP_EMBED:
+    case OP_POSITION: read = rows * row_bytes_of(plan, op->weight); break;
+    case OP_LINEAR:
+    case OP_ROUTE: *flops = 2 * rows * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]; break;
+    case OP_KV_WRITE: out->kv_write_bytes = rows * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]); break;
     case OP_ATTN:
-        out->kv_read_bytes = w->positions[op->kv_group] * kv_position_bytes(plan, op->dim[1], op->dim[2]);
+        out->kv_read_bytes =
+            w->positions[op->kv_group] * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]);
         *flops = 4 * (uint64_t)op->dim[0] * (uint64_t)op->dim[2] * w->pairs[op->kv_group];
         break;
     case OP_ALLREDUCE: // of all ranks' rows, each rank sends 2(n-1)/n (ring: reduce-scatter, then all-gather)
         out->link_bytes = 2 * (uint64_t)(op->dim[1] - 1) * slot_bytes(w, op->in[0], rows) / (uint64_t)op->dim[1];
         break;
+    case OP_INDEX: cost_of_index(w, op, rows, out); break;
+    case OP_MLA: cost_of_latent(w, op, rows, out); break;
+    case OP_STATE: cost_of_state(w, op, rows, out); break;
+    case OP_EXPERTS: cost_of_experts(w, op, rows, out); return;
     case OP_NORM:
+    case OP_LAYER_NORM:
     case OP_ROPE:
     case OP_ACT:
     case OP_ADD:

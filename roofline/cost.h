@@ -1,17 +1,20 @@
 // Bytes and FLOPs of operations: the only place where a cost is computed. Weights, KV and FLOPs are the same under every
 // cover; only activations depend on it (slots that cross a span's edge; inner slots are free).
 //
-// Conventions (roofline/README.md): only LINEAR (2 x in x out per row) and ATTN (4 x heads x head_dim per attended pair
-// of row and key) count FLOPs. An embedding look-up reads its rows of the table; a tied head reads what is left of it.
+// Conventions (roofline/README.md): only matrix products count FLOPs: LINEAR (2 x in x out per row), ATTN (4 x heads x
+// head_dim per attended pair of row and key), MLA (the cheaper of unfolded and absorbed), INDEX, STATE, ROUTE, EXPERTS. An
+// embedding look-up reads its rows of the table; a tied head reads what is left of it.
 #ifndef ROOFLINE_COST_H
 #define ROOFLINE_COST_H
 
 #include "engine/backend.h"
 
 struct cost {
-    uint64_t weight_bytes;       // read; each tensor once per step; embedding: the rows looked up
-    uint64_t kv_read_bytes;      // positions attended by the rows of each sequence, each once, scales included
-    uint64_t kv_write_bytes;     // one position per row
+    uint64_t weight_bytes;       // read; each tensor once per step; embedding: the rows looked up; experts: those
+                                  // that rows choosing at random touch, E (1 - (1 - k/E)^rows) of them
+    uint64_t expert_spread_bytes; // of weight_bytes: what would not be read if all rows chose the same experts
+    uint64_t kv_read_bytes;      // positions attended by the rows of each sequence, each once, scales included; states
+    uint64_t kv_write_bytes;     // one position per row; states
     uint64_t act_bytes;          // slots read and written across the span's edge
     uint64_t link_bytes;         // moved per rank: 2(n-1)/n of an all-reduce
     uint64_t flops[DTYPE_COUNT]; // by compute type; a multiply-add is 2
@@ -33,6 +36,7 @@ struct cost_walk {
     uint64_t *charged;            // [n_tensors] bytes already charged in this step
     uint64_t pairs[PLAN_MAX_KV_GROUPS];     // (row, key) pairs attended in one layer of the group
     uint64_t positions[PLAN_MAX_KV_GROUPS]; // KV positions read in one layer of the group
+    uint64_t scored_pairs, scored;          // the same for an indexer, which looks at every position
 };
 
 bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *e);

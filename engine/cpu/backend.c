@@ -11,6 +11,13 @@ static bool cpu_supports(void *self, const struct op *op, struct error *e)
     (void)self;
     if (op->kind == OP_ALLREDUCE)
         return error_set(e, ERROR_UNSUPPORTED, "the cpu backend runs one rank, the plan is made for %d", op->dim[1]);
+    if (op->kind > OP_ALLREDUCE && op->kind < OP_KIND_COUNT)
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no operation '%s': the model can be priced, not run",
+                         op_kind_name((enum op_kind)op->kind));
+    if (op->kind == OP_ATTN && op->weight >= 0)
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no attention sinks");
+    if (op->kind == OP_ACT && op->in[1] < 0)
+        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no feed-forward without a gate");
     if (op->kind == OP_ATTN && (op->dim[2] > CPU_MAX_HEAD_DIM || op->dim[2] % 2))
         return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has heads of an even number of values up to %d, not %d",
                          CPU_MAX_HEAD_DIM, op->dim[2]);
