@@ -397,18 +397,21 @@ static int16_t routed(struct builder *b, enum op_rows rows, int32_t layer, int16
 {
     const struct experts_spec *x = &b->spec->experts;
     int32_t D = b->spec->hidden_size, E = x->num_experts, F = x->moe_intermediate_size / b->plan->tp;
-    int32_t matrices = x->gated ? 3 : 2;
+    int32_t matrices = x->gated ? 3 : 2, W = x->latent_size ? x->latent_size : D;
     struct op route = new_op(b, OP_ROUTE, rows, layer);
     route.in[0] = h;
     route.weight = add_tensor(b, TENSOR_ROUTER, layer, E, D);
     route.bias = x->router_bias ? add_tensor(b, TENSOR_ROUTER_BIAS, layer, 1, E) : -1;
     route.dim[0] = D, route.dim[1] = E, route.dim[2] = x->num_experts_per_tok;
     struct op op = new_op(b, OP_EXPERTS, rows, layer);
-    op.in[0] = h, op.in[1] = add_op(b, route, x->num_experts_per_tok);
-    op.weight = add_tensor(b, TENSOR_EXPERTS, layer, E * matrices * F, D);
-    op.bias = x->bias ? add_tensor(b, TENSOR_EXPERTS_BIAS, layer, E, (matrices - 1) * F + D) : -1;
-    op.dim[0] = D, op.dim[1] = F, op.dim[2] = E, op.dim[3] = x->num_experts_per_tok, op.dim[4] = matrices;
-    int16_t y = add_op(b, op, D);
+    op.in[0] = W == D ? h : linear(b, rows, layer, h, TENSOR_EXPERTS_IN, D, W, false, 0);
+    op.in[1] = add_op(b, route, x->num_experts_per_tok);
+    op.weight = add_tensor(b, TENSOR_EXPERTS, layer, E * matrices * F, W);
+    op.bias = x->bias ? add_tensor(b, TENSOR_EXPERTS_BIAS, layer, E, (matrices - 1) * F + W) : -1;
+    op.dim[0] = W, op.dim[1] = F, op.dim[2] = E, op.dim[3] = x->num_experts_per_tok, op.dim[4] = matrices;
+    int16_t y = add_op(b, op, W);
+    if (W != D)
+        y = linear(b, rows, layer, y, TENSOR_EXPERTS_OUT, W, D, false, 0);
     return x->shared_intermediate_size ? add(b, rows, layer, y, shared_expert(b, rows, layer, h), D) : y;
 }
 

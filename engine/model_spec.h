@@ -22,6 +22,7 @@ enum rope_kind {
 struct rope_spec {
     enum rope_kind kind;
     int32_t rotary_dim; // values of each head that turn; even, <= head_dim. Halves pair up: (i, i + rotary_dim/2)
+    bool interleaved;   // neighbours pair up: (2i, 2i + 1)
     double theta;
     double factor, low_freq_factor, high_freq_factor; // ROPE_LINEAR uses factor only
     double beta_fast, beta_slow;                      // ROPE_YARN, factor too
@@ -56,6 +57,7 @@ struct mla_spec {
 
 struct experts_spec {
     int32_t num_experts, num_experts_per_tok, moe_intermediate_size;
+    int32_t latent_size;              // experts work on rows of this width, between two projections (Nemotron 3); 0: none
     int32_t shared_intermediate_size; // of the experts every token goes through, together; 0: none
     bool shared_gate;                 // the shared result is weighted by a gate of its own (Qwen)
     bool gated, bias, router_bias;    // gated: three matrices per expert, else two

@@ -113,6 +113,8 @@ struct op {
     X(ROUTER_BIAS, "router_bias", "model.layers.%d.mlp.gate.e_score_correction_bias", "blk.%d.exp_probs_b.bias")            \
     X(EXPERTS, "experts", "model.layers.%d.mlp.experts", "blk.%d.ffn_exps")                                                 \
     X(EXPERTS_BIAS, "experts_bias", "model.layers.%d.mlp.experts.bias", "blk.%d.ffn_exps.bias")                             \
+    X(EXPERTS_IN, "experts_in", "model.layers.%d.mlp.fc1_latent_proj.weight", "blk.%d.ffn_latent_in.weight")                \
+    X(EXPERTS_OUT, "experts_out", "model.layers.%d.mlp.fc2_latent_proj.weight", "blk.%d.ffn_latent_out.weight")             \
     X(SHARED_GATE, "shared_gate", "model.layers.%d.mlp.shared_expert_gate.weight", "blk.%d.ffn_gate_inp_shexp.weight")      \
     X(SHARED_UP, "shared_up", "model.layers.%d.mlp.shared_experts.up_proj.weight", "blk.%d.ffn_up_shexp.weight")            \
     X(SHARED_GATE_PROJ, "shared_gate_proj", "model.layers.%d.mlp.shared_experts.gate_proj.weight",                          \

@@ -1,7 +1,8 @@
 // Data types of weights, activations and KV, their sizes and exact conversion to and from f32.
 //
 // A row of n values takes n / block * block_bytes + row_bytes bytes. `row_bytes` is what a row carries once (int8: one
-// f16 scale per row: per token and head in a KV cache, per output row in a weight). Block formats are GGUF's.
+// f16 scale per row: per token and head in a KV cache, per output row in a weight). Block formats are GGUF's;
+// nvfp4 is 16 values with one fp8 scale; fp8_ds_mla packs an MLA row: 512 fp8 values with 4 f32 scales, then 64 in bf16.
 #ifndef ENGINE_BASE_DTYPE_H
 #define ENGINE_BASE_DTYPE_H
 
@@ -29,7 +30,9 @@
     X(Q6_K, "q6_k", 256, 210, 0)                                                                                            \
     X(IQ4_NL, "iq4_nl", 32, 18, 0)                                                                                          \
     X(IQ4_XS, "iq4_xs", 256, 136, 0)                                                                                        \
-    X(MXFP4, "mxfp4", 32, 17, 0)
+    X(MXFP4, "mxfp4", 32, 17, 0)                                                                                            \
+    X(NVFP4, "nvfp4", 16, 9, 0)                                                                                             \
+    X(FP8_DS_MLA, "fp8_ds_mla", 576, 656, 0)
 
 enum dtype {
 #define X(id, name, block, block_bytes, row_bytes) DTYPE_##id,

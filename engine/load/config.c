@@ -3,6 +3,7 @@
 #include "engine/load/config.h"
 
 #include "engine/base/json.h"
+#include "engine/load/config_priced.h"
 #include "engine/load/model.h"
 
 #include <math.h>
@@ -311,6 +312,13 @@ static bool read_config(struct model_spec *s, const cJSON *c, const char *where,
     cJSON *text = (cJSON *)(uintptr_t)json_member(c, "text_config"); // ours to complete
     if (!cJSON_IsObject(c))
         return error_set(e, ERROR_FILE, "'%s': expected an object", where);
+    const char *architecture = cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c, "architectures"), 0));
+    if (architecture && config_priced_name(architecture)) {
+        if (!config_read_priced(s, c, architecture, where, e) || !model_spec_check(s, where, e))
+            return false;
+        read_token_ids(s, cJSON_IsObject(text) ? text : c);
+        return true;
+    }
     if (!(cJSON_IsObject(text) ? enter_text_config(c, text, where, &f, e) : read_family(c, where, &f, e)))
         return false;
     c = cJSON_IsObject(text) ? text : c;
