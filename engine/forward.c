@@ -12,7 +12,7 @@ struct builder {
     int32_t ops_capacity, slots_capacity, tensors_capacity;
     int32_t heads, attention_ranks; // query heads of this rank, and how many ranks share attention
     bool gathered;                  // operations from here on run on the rows of all ranks
-    bool failed;                          // out of memory or of ids; checked once at the end
+    bool failed;                    // out of memory or of ids; checked once at the end
 };
 
 static void *grow(struct builder *b, void *array, int32_t n, int32_t *capacity, size_t size)
@@ -337,8 +337,8 @@ static int16_t state_mixer(struct builder *b, int32_t layer, int16_t h, enum op_
     op.dim[4] = channels, op.dim[5] = t->mamba;
     op.compute = attention_compute(b);
     struct kv_group like = {.conv_bytes = column};
-    like.state_bytes = dtype_row_bytes(t->dtype, (uint64_t)inner * (uint64_t)t->k_head_dim) +
-                       column * (uint64_t)(t->conv_kernel - 1);
+    like.state_bytes =
+        dtype_row_bytes(t->dtype, (uint64_t)inner * (uint64_t)t->k_head_dim) + column * (uint64_t)(t->conv_kernel - 1);
     op.kv_group = (int16_t)join_kv_group(b, like, &op.kv_layer);
     int16_t y = add_op(b, op, inner);
     y = norm(b, ROWS_TOKENS, layer, y, TENSOR_STATE_NORM, t->mamba ? 1 : H, t->mamba ? inner : t->v_head_dim);
@@ -501,8 +501,7 @@ static void write_model(struct builder *b, int32_t V)
 
 static bool check_divides(const struct model_spec *s, const char *what, int32_t n, int32_t tp, struct error *e)
 {
-    return n % tp == 0 ||
-           error_set(e, ERROR_UNSUPPORTED, "'%s': %s %d does not divide by tp %d", s->name, what, n, tp);
+    return n % tp == 0 || error_set(e, ERROR_UNSUPPORTED, "'%s': %s %d does not divide by tp %d", s->name, what, n, tp);
 }
 
 // Feed-forwards that the model has must be sliced evenly.
@@ -555,7 +554,8 @@ static bool check_shard(const struct model_spec *s, const struct plan_options *o
 
 static bool check_kv_blocks(const struct plan *p, const struct kv_group *g, struct error *e)
 {
-    if (g->state_bytes || (g->head_dim % dtype_block(p->kv_k) == 0 && (g->latent || g->head_dim % dtype_block(p->kv_v) == 0)))
+    if (g->state_bytes ||
+        (g->head_dim % dtype_block(p->kv_k) == 0 && (g->latent || g->head_dim % dtype_block(p->kv_v) == 0)))
         return true;
     return error_set(e, ERROR_UNSUPPORTED, "heads of %d values cannot be stored as %s and %s KV", g->head_dim,
                      dtype_name(p->kv_k), dtype_name(p->kv_v));

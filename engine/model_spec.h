@@ -91,11 +91,11 @@ struct model_spec {
     int32_t window[MODEL_MAX_LAYERS];  // positions a token sees, itself included; 0: all of them
     bool chunked;                      // `window` cuts the positions into chunks instead of sliding (Llama 4)
     // What follows is priced by every backend that prices, and executed by those whose supports() says so.
-    bool layer_norm;         // LayerNorm with a bias in place of RMSNorm (GPT-2, OPT, Falcon)
-    bool attention_gate;     // the result is multiplied by a gate that q_proj makes, too (Qwen3-Next)
-    bool attention_sinks;    // one more logit per head (gpt-oss)
-    bool parallel_residual;  // attention and feed-forward share one norm and run side by side (Falcon)
-    int32_t n_positions;     // rows of a learned table of positions, in place of rotary; 0: none
+    bool layer_norm;        // LayerNorm with a bias in place of RMSNorm (GPT-2, OPT, Falcon)
+    bool attention_gate;    // the result is multiplied by a gate that q_proj makes, too (Qwen3-Next)
+    bool attention_sinks;   // one more logit per head (gpt-oss)
+    bool parallel_residual; // attention and feed-forward share one norm and run side by side (Falcon)
+    int32_t n_positions;    // rows of a learned table of positions, in place of rotary; 0: none
     struct mla_spec mla;
     struct experts_spec experts;
     struct state_spec state;

@@ -10,34 +10,34 @@
 #include "engine/model_spec.h"
 
 //        kind        name         in                out          dim
-#define OP_KINDS(X)                                                                                                         \
-    X(EMBED, "embed")         /* (token)             x [T, D]     {V, D}; weight [V, D], row looked up, times param[0]   */ \
-    X(NORM, "norm")           /* x                   y            {n_groups, size}; weight [size]; param[0] = eps.          \
-                                 RMSNorm of each group of `size` values of a row: {1, D}, or {H, d} for QK-norm          */ \
-    X(LINEAR, "linear")       /* x [., in]           y [., out]   {in, out}; weight [out, in], bias [out] or none; the      \
-                                 result times param[0], then soft-capped at param[1]                                     */ \
-    X(ROPE, "rope")           /* q or k              same shape   {n_heads, d, rotary_dim, which of plan->rope}; rotates    \
-                                 by batch->pos                                                                           */ \
-    X(KV_WRITE, "kv_write")   /* k, v [T, K*d]       none         {K, d}; stores both under batch->pos                   */ \
-    X(ATTN, "attn")           /* q [T, H*d]          a [T, H*d]   {H, K, d, window}; scores times param[0], soft-capped     \
-                                 at param[1]. Reads the KV of its sequence at positions max(0, pos-window+1)..pos; runs     \
-                                 after the KV_WRITE of its layer                                                         */ \
-    X(ACT, "act")             /* gate, up [., F]     f(gate) * up {F, enum act_kind}                                     */ \
-    X(ADD, "add")             /* a, b [., n]         a + param[0] * b  {n}                                               */ \
-    X(ALLREDUCE, "allreduce") /* x                   sum over ranks   {n, tp}                                            */ \
-    X(POSITION, "position")   /* x [T, D]            x + row of a learned table {n, D}; weight [n, D], row looked up     */ \
-    X(LAYER_NORM, "layer_norm") /* x                 y            {1, size}; weight, bias [size]; param[0] = eps         */ \
-    X(INDEX, "index")         /* q [T, I*i], k [T, i] none        {I, i}; scores every position by small keys it stores     \
-                                 beside the latents, I heads of i values                                                 */ \
-    X(MLA, "mla")             /* q [T, H*(n+r)], kv [T, R+r]  a [T, H*v]  {H, R, n, r, v, topk}; weight [H*(n+v), R]        \
-                                 unfolds latents to K and V. Stores kv, reads the latents of its sequence: all of them, or  \
-                                 the topk that INDEX chose                                                               */ \
-    X(STATE, "state")         /* in [T, .]           y [T, H*v]   {H, k, v, columns, values per column, kind}; weight: of   \
-                                 the convolution. Reads and writes the constant state of its sequence; kind 0: gated        \
-                                 DeltaNet, 1: Mamba-2                                                                    */ \
-    X(ROUTE, "route")         /* x [., D]            choice [., k]    {D, E, k}; weight [E, D], bias [E] or none         */ \
-    X(EXPERTS, "experts")     /* x [., D], choice    y [., D]     {D, F, E, k, matrices}; weight [E*matrices*F, D], bias    \
-                                 [E, .] or none: y sums the k experts chosen, F of this rank                             */
+#define OP_KINDS(X)                                                                                                           \
+    X(EMBED, "embed")         /* (token)             x [T, D]     {V, D}; weight [V, D], row looked up, times param[0]   */   \
+    X(NORM, "norm")           /* x                   y            {n_groups, size}; weight [size]; param[0] = eps.            \
+                                 RMSNorm of each group of `size` values of a row: {1, D}, or {H, d} for QK-norm          */   \
+    X(LINEAR, "linear")       /* x [., in]           y [., out]   {in, out}; weight [out, in], bias [out] or none; the        \
+                                 result times param[0], then soft-capped at param[1]                                     */   \
+    X(ROPE, "rope")           /* q or k              same shape   {n_heads, d, rotary_dim, which of plan->rope}; rotates      \
+                                 by batch->pos                                                                           */   \
+    X(KV_WRITE, "kv_write")   /* k, v [T, K*d]       none         {K, d}; stores both under batch->pos                   */   \
+    X(ATTN, "attn")           /* q [T, H*d]          a [T, H*d]   {H, K, d, window}; scores times param[0], soft-capped       \
+                                 at param[1]. Reads the KV of its sequence at positions max(0, pos-window+1)..pos; runs       \
+                                 after the KV_WRITE of its layer                                                         */   \
+    X(ACT, "act")             /* gate, up [., F]     f(gate) * up {F, enum act_kind}                                     */   \
+    X(ADD, "add")             /* a, b [., n]         a + param[0] * b  {n}                                               */   \
+    X(ALLREDUCE, "allreduce") /* x                   sum over ranks   {n, tp}                                            */   \
+    X(POSITION, "position")   /* x [T, D]            x + row of a learned table {n, D}; weight [n, D], row looked up     */   \
+    X(LAYER_NORM, "layer_norm") /* x                 y            {1, size}; weight, bias [size]; param[0] = eps         */   \
+    X(INDEX, "index")           /* q [T, I*i], k [T, i] none        {I, i}; scores every position by small keys it stores     \
+                                   beside the latents, I heads of i values                                                 */ \
+    X(MLA, "mla")               /* q [T, H*(n+r)], kv [T, R+r]  a [T, H*v]  {H, R, n, r, v, topk}; weight [H*(n+v), R]        \
+                                   unfolds latents to K and V. Stores kv, reads the latents of its sequence: all of them, or  \
+                                   the topk that INDEX chose                                                               */ \
+    X(STATE, "state")           /* in [T, .]           y [T, H*v]   {H, k, v, columns, values per column, kind}; weight: of   \
+                                   the convolution. Reads and writes the constant state of its sequence; kind 0: gated        \
+                                   DeltaNet, 1: Mamba-2                                                                    */ \
+    X(ROUTE, "route")     /* x [., D]            choice [., k]    {D, E, k}; weight [E, D], bias [E] or none         */       \
+    X(EXPERTS, "experts") /* x [., D], choice    y [., D]     {D, F, E, k, matrices}; weight [E*matrices*F, D], bias          \
+                             [E, .] or none: y sums the k experts chosen, F of this rank                             */
 
 enum op_kind {
 #define X(id, name) OP_##id,
@@ -103,7 +103,8 @@ struct op {
     X(INDEX_K_NORM, "index_k_norm", "model.layers.%d.self_attn.indexer.k_norm.weight", "blk.%d.indexer.k_norm.weight")      \
     X(INDEX_K_NORM_BIAS, "index_k_norm_bias", "model.layers.%d.self_attn.indexer.k_norm.bias",                              \
       "blk.%d.indexer.k_norm.bias")                                                                                         \
-    X(INDEX_WEIGHTS, "index_weights", "model.layers.%d.self_attn.indexer.weights_proj.weight", "blk.%d.indexer.proj.weight") \
+    X(INDEX_WEIGHTS, "index_weights", "model.layers.%d.self_attn.indexer.weights_proj.weight",                              \
+      "blk.%d.indexer.proj.weight")                                                                                         \
     X(STATE_NORM, "state_norm", "model.layers.%d.linear_attn.norm.weight", "blk.%d.ssm_norm.weight")                        \
     X(STATE_IN, "state_in", "model.layers.%d.linear_attn.in_proj.weight", "blk.%d.ssm_in.weight")                           \
     X(STATE_CONV, "state_conv", "model.layers.%d.linear_attn.conv1d.weight", "blk.%d.ssm_conv1d.weight")                    \
@@ -207,7 +208,8 @@ bool tensor_name_hf(enum tensor_role role, int32_t layer, char *out, int size);
 bool tensor_name_gguf(enum tensor_role role, int32_t layer, char *out, int size);
 const char *tensor_role_name(enum tensor_role role); // "attn_q"
 
-// The layers of one pipeline stage: as even as can be, the last stages take the remainder but for the last one (vLLM's rule).
+// The layers of one pipeline stage: as even as can be, the last stages take the remainder but for the last one (vLLM's
+// rule).
 void plan_stage_layers(int32_t n_layers, int32_t pp, int32_t stage, int32_t *first, int32_t *count);
 
 // KV of one position in one layer of the group: K row + V row per head, scales and index keys included.

@@ -203,6 +203,52 @@ bool catalogue_find(const char *section, const char *name, char *path, int size,
     return ok;
 }
 
+static bool add_name(struct catalogue_name **names, int *n, const char *text, const char *path, struct error *e)
+{
+    struct catalogue_name *grown = realloc(*names, (size_t)(*n + 1) * sizeof *grown);
+    if (!grown)
+        return error_set(e, ERROR_MEMORY, "no memory for the catalogue");
+    *names = grown;
+    normalize(text, grown[*n].key);
+    snprintf(grown[*n].path, sizeof grown[*n].path, "%.190s", path);
+    *n += *grown[*n].key != 0;
+    return true;
+}
+
+static bool add_names_of(const struct section *s, int i, struct catalogue_name **names, int *n, struct error *e)
+{
+    char path[PATH_BYTES];
+    cJSON *json;
+    const cJSON *alias;
+    if (!entry_path(s, i, path, sizeof path, e) || !json_load(path, &json, e))
+        return false;
+    bool ok = add_name(names, n, s->entry[i], path, e);
+    cJSON_ArrayForEach(alias, json_member(json, "aliases"))
+    {
+        if (ok && cJSON_IsString(alias))
+            ok = add_name(names, n, alias->valuestring, path, e);
+    }
+    cJSON_Delete(json);
+    return ok;
+}
+
+bool catalogue_names(const char *section, struct catalogue_name **names, int *n, struct error *e)
+{
+    struct section s;
+    bool ok = true;
+    *names = NULL, *n = 0;
+    if (!section_open(&s, section, e))
+        return false;
+    for (int i = 0; ok && i < s.n; i++)
+        ok = add_names_of(&s, i, names, n, e);
+    section_close(&s);
+    if (!ok) {
+        free(*names);
+        *names = NULL, *n = 0;
+    }
+    return ok;
+}
+
 static void describe_plan(const struct model_spec *spec, const struct plan *plan, struct catalogue_row *row)
 {
     char kv[24];

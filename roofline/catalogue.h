@@ -20,6 +20,18 @@ struct catalogue_row {
 // Malloc'ed rows, sorted by name.
 bool catalogue_list(const char *section, struct catalogue_row **rows, int *n, struct error *e);
 
+// Every name of a section, spelled one way (lower case, without owner, meta-, -hf and -instruct), with its entry.
+struct catalogue_name {
+    char key[96];   // "llama-3-8b"
+    char path[192]; // of the entry's file
+};
+bool catalogue_names(const char *section, struct catalogue_name **names, int *n, struct error *e);
+
+// The entry that free text names ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "(48x4x128 shape: Qwen3-30B-A3B class)"):
+// the longest name in it that is followed by nothing but what says nothing about the shape (types, dates, -Instruct). NULL
+// if there is none.
+const struct catalogue_name *catalogue_recognise(const struct catalogue_name *names, int n, const char *text);
+
 // What --model means: a catalogue name (random weights of that shape), or any path model_open takes.
 bool catalogue_open_model(struct model *m, const char *name_or_path, struct error *e);
 

@@ -249,8 +249,7 @@ static void cost_of_state(const struct cost_walk *w, const struct op *op, uint64
     uint64_t state = w->plan->kv_group[op->kv_group].state_bytes * (uint64_t)w->batch->n_seqs;
     uint64_t values = (uint64_t)op->dim[0] * (uint64_t)op->dim[1] * (uint64_t)op->dim[2];
     out->kv_read_bytes = out->kv_write_bytes = state;
-    out->flops[op->compute] =
-        2 * rows * (values * (op->dim[5] ? 2 : 3) + (uint64_t)op->dim[4] * (uint64_t)(op->dim[3] + 1));
+    out->flops[op->compute] = 2 * rows * (values * (op->dim[5] ? 2 : 3) + (uint64_t)op->dim[4] * (uint64_t)(op->dim[3] + 1));
 }
 
 // Experts that `rows` rows touch when each chooses k of E at random: E (1 - (1 - k/E)^rows).
@@ -278,8 +277,7 @@ static void cost_of_op(struct cost_walk *w, const struct op *op, const struct sp
     case OP_ROUTE: *flops = 2 * rows * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]; break;
     case OP_KV_WRITE: out->kv_write_bytes = rows * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]); break;
     case OP_ATTN:
-        out->kv_read_bytes =
-            w->positions[op->kv_group] * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]);
+        out->kv_read_bytes = w->positions[op->kv_group] * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]);
         *flops = 4 * (uint64_t)op->dim[0] * (uint64_t)op->dim[2] * w->pairs[op->kv_group];
         break;
     case OP_ALLREDUCE: // of all ranks' rows, each rank sends 2(n-1)/n (ring: reduce-scatter, then all-gather)

@@ -10,14 +10,14 @@
 #include "engine/backend.h"
 
 struct cost {
-    uint64_t weight_bytes;       // read; each tensor once per step; embedding: the rows looked up; experts: those
+    uint64_t weight_bytes;        // read; each tensor once per step; embedding: the rows looked up; experts: those
                                   // that rows choosing at random touch, E (1 - (1 - k/E)^rows) of them
     uint64_t expert_spread_bytes; // of weight_bytes: what would not be read if all rows chose the same experts
-    uint64_t kv_read_bytes;      // positions attended by the rows of each sequence, each once, scales included; states
-    uint64_t kv_write_bytes;     // one position per row; states
-    uint64_t act_bytes;          // slots read and written across the span's edge
-    uint64_t link_bytes;         // moved per rank: 2(n-1)/n of an all-reduce
-    uint64_t flops[DTYPE_COUNT]; // by compute type; a multiply-add is 2
+    uint64_t kv_read_bytes;       // positions attended by the rows of each sequence, each once, scales included; states
+    uint64_t kv_write_bytes;      // one position per row; states
+    uint64_t act_bytes;           // slots read and written across the span's edge
+    uint64_t link_bytes;          // moved per rank: 2(n-1)/n of an all-reduce
+    uint64_t flops[DTYPE_COUNT];  // by compute type; a multiply-add is 2
 };
 
 void cost_add(struct cost *sum, const struct cost *c);

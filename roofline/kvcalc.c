@@ -5,6 +5,7 @@
 #include "engine/base/version.h"
 #include "roofline/capacity.h"
 #include "roofline/catalogue.h"
+#include "roofline/kvcalc_commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -227,23 +228,39 @@ static bool answer(const struct options *o, struct error *e)
     return ok;
 }
 
+static const struct command {
+    const char *name;
+    bool (*run)(const struct options *o, int *exit_code, struct error *e);
+} COMMANDS[] = {{"check", kvcalc_check}};
+
+// The command that argv[1] names; NULL: the question itself.
+static const struct command *find_command(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
+        if (!strcmp(argv[1], COMMANDS[i].name))
+            return &COMMANDS[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
+    const struct command *command = find_command(argc, argv);
     struct options o;
     struct error e = {0};
+    int exit_code = 0;
     if (argc == 2 && !strcmp(argv[1], "--version")) {
         printf("kvcalc %s\n", kvbench_version);
         return 0;
     }
-    bool ok = options_parse(&o, ON_KVCALC, argc, argv, &e);
+    bool ok = options_parse(&o, ON_KVCALC, command ? argc - 1 : argc, command ? argv + 1 : argv, &e);
     if (ok && o.help)
         print_help();
     else if (ok)
-        ok = answer(&o, &e);
+        ok = command ? command->run(&o, &exit_code, &e) : answer(&o, &e);
     options_free(&o);
     if (fflush(stdout) && ok)
         ok = error_set(&e, ERROR_OUTPUT, "standard output could not be written");
     if (!ok)
         fprintf(stderr, "kvcalc: %s\n", e.message);
-    return ok ? 0 : error_exit_code(e.kind);
+    return ok ? exit_code : error_exit_code(e.kind);
 }

@@ -16,9 +16,9 @@ static const struct {
     const char *part; // of the name, in lower case
     enum serving_engine engine;
 } NAMES[] = {
-    {"vllm", ENGINE_VLLM},     {"sglang", ENGINE_SGLANG},      {"tensorrt", ENGINE_TRTLLM},  {"trtllm", ENGINE_TRTLLM},
-    {"trt-llm", ENGINE_TRTLLM}, {"llama.cpp", ENGINE_LLAMACPP}, {"llamacpp", ENGINE_LLAMACPP}, {"llama-cpp", ENGINE_LLAMACPP},
-    {"ideal", ENGINE_IDEAL},
+    {"vllm", ENGINE_VLLM},         {"sglang", ENGINE_SGLANG},      {"tensorrt", ENGINE_TRTLLM},
+    {"trtllm", ENGINE_TRTLLM},     {"trt-llm", ENGINE_TRTLLM},     {"llama.cpp", ENGINE_LLAMACPP},
+    {"llamacpp", ENGINE_LLAMACPP}, {"llama-cpp", ENGINE_LLAMACPP}, {"ideal", ENGINE_IDEAL},
 };
 
 bool serving_engine_parse(const char *text, enum serving_engine *out)

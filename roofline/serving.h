@@ -34,14 +34,14 @@ struct serving {
 // The layout as the engine holds it.
 struct serving_kv {
     struct serving rules;
-    struct kv_layout layout;            // with what the engine adds: drafted layers, full length
-    int32_t block_size[KV_LAYOUT_MAX];  // tokens, by kind of layers; states: of the attention they are padded to
-    int32_t n_groups[KV_LAYOUT_MAX];    // groups of this kind
-    int32_t all_groups, group_size;     // groups together; layers of each
-    int32_t padding_layers;             // layers that are made up to fill groups
-    int32_t printed_block;              // smallest block size: what printed tokens count in
-    uint64_t page_bytes;                // of one block in one layer, equal for all kinds
-    uint64_t block_bytes;               // of one block in all layers of a group
+    struct kv_layout layout;           // with what the engine adds: drafted layers, full length
+    int32_t block_size[KV_LAYOUT_MAX]; // tokens, by kind of layers; states: of the attention they are padded to
+    int32_t n_groups[KV_LAYOUT_MAX];   // groups of this kind
+    int32_t all_groups, group_size;    // groups together; layers of each
+    int32_t padding_layers;            // layers that are made up to fill groups
+    int32_t printed_block;             // smallest block size: what printed tokens count in
+    uint64_t page_bytes;               // of one block in one layer, equal for all kinds
+    uint64_t block_bytes;              // of one block in all layers of a group
 };
 
 bool serving_lay_out(const struct serving *rules, const struct kv_layout *layout, struct serving_kv *out, struct error *e);
