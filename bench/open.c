@@ -84,6 +84,8 @@ uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *
 
 static bool load_weights(struct opened *o, const struct open_request *request, struct error *e)
 {
+    if (!engine_supports(o->plan, &o->backend, e))
+        return false;
     if (o->backend.weightless)
         return true;
     if (!model_has_weights(&o->model))

@@ -45,7 +45,7 @@ static struct step_buffers *buffers_make(const struct kv_config *kv)
     return NULL;
 }
 
-static bool check_supported(const struct plan *plan, const struct backend *backend, struct error *e)
+bool engine_supports(const struct plan *plan, const struct backend *backend, struct error *e)
 {
     for (int32_t i = 0; i < plan->n_ops; i++)
         if (!backend->supports(backend->self, &plan->op[i], e))
@@ -60,7 +60,7 @@ bool engine_open(struct engine *engine, const struct plan *plan, const struct te
     if (kv->max_tokens < 1 || kv->max_seqs < 1 || kv->max_out < 1)
         return error_set(e, ERROR_USAGE, "steps of at most %d tokens, %d sequences, %d outputs: expected 1 or more of each",
                          kv->max_tokens, kv->max_seqs, kv->max_out);
-    if (!check_supported(plan, backend, e) || !kv_pool_init(&engine->pool, kv->n_blocks, kv->block_size, e))
+    if (!engine_supports(plan, backend, e) || !kv_pool_init(&engine->pool, kv->n_blocks, kv->block_size, e))
         return false;
     engine->buffers = buffers_make(kv);
     bool ok = engine->buffers || error_set(e, ERROR_MEMORY, "no memory for steps of %d tokens", kv->max_tokens);

@@ -21,6 +21,9 @@ struct session {
     struct kv_table table; // table.n_tokens positions are processed and in the KV
 };
 
+// Whether the backend has every operation of the plan. What it lacks is named.
+bool engine_supports(const struct plan *plan, const struct backend *backend, struct error *e);
+
 // The order of opening: plan_make, then model_weights for that plan (where the backend computes), then this. Plan, weights
 // and backend must outlive the engine; kv gives pool and largest step (bench/open.h does all of it for commands). Opening
 // again on the same backend replaces plan and pool: that is how one set of weights serves many KV shapes.

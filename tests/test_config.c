@@ -361,8 +361,8 @@ static void test_refusals(void **state)
 static void test_architectures(void **state)
 {
     (void)state;
-    must_fail("MixtralForCausalLM", "", ERROR_UNSUPPORTED,
-              "MixtralForCausalLM is not supported, expected one of LlamaForCausalLM, MistralForCausalLM, "
+    must_fail("BloomForCausalLM", "", ERROR_UNSUPPORTED,
+              "BloomForCausalLM is not supported, expected one of LlamaForCausalLM, MistralForCausalLM, "
               "Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM");
     struct model_spec s;
     struct error e = {0};

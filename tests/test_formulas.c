@@ -183,6 +183,22 @@ static void check_model(const char *name)
     }
 }
 
+// Dense decoders with heads of one size; the others have tests/test_priced.c.
+static bool is_plain(const char *name)
+{
+    static const char *const TYPES[] = {"llama", "mistral", "qwen2", "qwen3"};
+    char path[1024];
+    cJSON *json = NULL;
+    struct error e = {0};
+    bool plain = false;
+    assert_true(catalogue_find("models", name, path, sizeof path, &e) && json_load(path, &json, &e));
+    const char *type = cJSON_GetStringValue(json_member(json_member(json, "config"), "model_type"));
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
+        plain |= !strcmp(type, TYPES[i]) && json_member(json, "params");
+    cJSON_Delete(json);
+    return plain;
+}
+
 static void test_every_model(void **state)
 {
     struct catalogue_row *rows;
@@ -192,9 +208,9 @@ static void test_every_model(void **state)
     assert_true(catalogue_list("models", &rows, &n, &e));
     for (int i = 0; i < n; i++) {
         struct model m;
-        expressed += rows[i].supported;
         if (rows[i].supported) {
-            check_model(rows[i].name);
+            if (is_plain(rows[i].name))
+                check_model(rows[i].name), expressed++;
             continue;
         }
         e.kind = ERROR_NONE;

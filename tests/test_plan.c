@@ -367,7 +367,8 @@ static void test_layers_group_by_window(void **state)
     assert_int_equal(plan.kv_group[0].n_layers, 4);
     assert_int_equal(plan.kv_group[1].n_layers, 2);
     plan_free(&plan);
-    for (int32_t i = 0; i < 6; i++)
+    spec.num_hidden_layers = PLAN_MAX_KV_GROUPS + 1;
+    for (int32_t i = 0; i <= PLAN_MAX_KV_GROUPS; i++)
         spec.window[i] = i;
     assert_false(plan_make(&plan, &spec, &options, NULL)); // more kinds than a plan holds
 }
@@ -404,6 +405,42 @@ static void test_slots_die_at_their_last_use(void **state)
     plan_free(&plan);
 }
 
+// One layer of each kind that is priced only, behind learned positions and LayerNorm.
+static struct model_spec odd_spec(void)
+{
+    struct model_spec spec = tiny_spec();
+    spec.num_hidden_layers = 2;
+    spec.mixer[0] = MIXER_STATE, spec.ffn[0] = FFN_PLAIN;
+    spec.state = (struct state_spec){
+        .num_v_heads = 4, .num_k_heads = 2, .k_head_dim = 8, .v_head_dim = 8, .conv_kernel = 4, .dtype = DTYPE_F32};
+    spec.ffn[1] = FFN_EXPERTS;
+    spec.experts = (struct experts_spec){.num_experts = 4, .num_experts_per_tok = 2, .moe_intermediate_size = 8};
+    spec.mla = (struct mla_spec){.kv_lora_rank = 16,
+                                 .q_lora_rank = 8,
+                                 .qk_nope_head_dim = 8,
+                                 .qk_rope_head_dim = 4,
+                                 .v_head_dim = 8,
+                                 .index_n_heads = 2,
+                                 .index_head_dim = 4,
+                                 .index_topk = 3};
+    spec.n_positions = 64, spec.layer_norm = true;
+    return spec;
+}
+
+static void refuses_cleanly(const char *backend, const struct plan *plan)
+{
+    struct backend_options options = {.threads = 1};
+    struct backend b;
+    struct error e = {0};
+    assert_true(backend_open(&b, backend, &options, NULL));
+    for (int32_t k = 0; k < plan->n_ops; k++)
+        if (plan->op[k].kind > OP_ALLREDUCE) {
+            assert_false(b.supports(b.self, &plan->op[k], &e));
+            assert_non_null(strstr(e.message, "priced, not run"));
+        }
+    backend_close(&b);
+}
+
 // What a plan of one rank needs, the backends that compute have; all else somebody must at least witness.
 static void test_every_operation_has_a_backend(void **state)
 {
@@ -411,7 +448,12 @@ static void test_every_operation_has_a_backend(void **state)
     int n;
     const char *const *name = backend_names(&n);
     struct backend_options options = {.threads = 1};
-    struct plan one, two;
+    struct plan_options defaults = plan_options_default(DTYPE_F32);
+    struct model_spec spec = odd_spec();
+    struct plan one, two, odd;
+    assert_true(plan_make(&odd, &spec, &defaults, NULL));
+    check_slots(&odd);
+    refuses_cleanly("cpu", &odd);
     make(&one, &QWEN25_7B, DTYPE_BF16, 1);
     make(&two, &QWEN3_06B, DTYPE_BF16, 2);
     bool seen[OP_KIND_COUNT] = {false};
@@ -423,12 +465,16 @@ static void test_every_operation_has_a_backend(void **state)
         for (int32_t k = 0; k < two.n_ops; k++)
             if (b.supports(b.self, &two.op[k], NULL))
                 seen[two.op[k].kind] = true;
+        for (int32_t k = 0; k < odd.n_ops; k++)
+            if (b.supports(b.self, &odd.op[k], NULL))
+                seen[odd.op[k].kind] = true;
         backend_close(&b);
     }
     for (int k = 0; k < OP_KIND_COUNT; k++)
         assert_true(seen[k]);
     plan_free(&one);
     plan_free(&two);
+    plan_free(&odd);
 }
 
 static void test_names(void **state)
