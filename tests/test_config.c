@@ -223,9 +223,9 @@ static void test_text_part_of_a_wrapper(void **state)
     assert_string_equal(s.family, "gemma3");
     assert_true(s.num_attention_heads == 8 && s.num_key_value_heads == 4 && s.vocab_size == 262208 && s.head_dim == 256);
     assert_true(s.n_eos == 2 && s.eos_token_id[1] == 106 && s.dtype == DTYPE_F16 && s.tie_word_embeddings);
-    text = "{\"architectures\":[\"Llama4ForConditionalGeneration\"],\"text_config\":{\"model_type\":\"llama4_text\"}}";
+    text = "{\"architectures\":[\"MllamaForConditionalGeneration\"],\"text_config\":{\"model_type\":\"mllama_text_model\"}}";
     assert_false(model_spec_from_config(&s, text, strlen(text), "x/config.json", &e));
-    assert_error(&e, ERROR_UNSUPPORTED, "llama4_text is not supported");
+    assert_error(&e, ERROR_UNSUPPORTED, "mllama_text_model is not supported");
     text = "{\"architectures\":[\"Mistral3ForConditionalGeneration\"],\"text_config\":{\"model_type\":\"mistral\","
            "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
            "\"num_key_value_heads\":2,\"head_dim\":32,\"vocab_size\":100,\"sliding_window\":null}}";
