@@ -2,6 +2,7 @@
 #include "bench/command.h"
 
 #include "engine/base/json.h"
+#include "engine/base/units.h"
 #include "engine/base/utf8.h"
 #include "engine/load/tokenizer.h"
 
@@ -193,11 +194,35 @@ static bool decode_text(FILE *f, const struct tokenizer *t, const struct input *
     return ok;
 }
 
+// ---- speed
+
+// The whole text again and again, for a second and three times at least; the fastest counts.
+static bool print_speed(FILE *f, const struct options *o, const struct tokenizer *t, const struct input *in, struct error *e)
+{
+    struct token_list ids = {0};
+    int64_t begin = clock_ns(), best = INT64_MAX;
+    bool ok = true;
+    for (int n = 0; ok && (n < 3 || clock_ns() - begin < 1000000000); n++) {
+        int64_t from = clock_ns();
+        ids.n = 0;
+        ok = tokenizer_encode(t, in->text, in->size, o->special, &ids, e);
+        int64_t took = clock_ns() - from;
+        best = took < best ? took : best;
+    }
+    if (ok)
+        fprintf(f, "%.1f MB/s, %zu bytes are %d tokens\n", 1e3 * (double)in->size / (double)(best ? best : 1), in->size,
+                ids.n);
+    token_list_free(&ids);
+    return ok;
+}
+
 // ---- the command
 
 static bool convert(FILE *f, const struct options *o, const struct tokenizer *t, struct input *in, struct error *e)
 {
     cJSON *list = NULL;
+    if (o->speed)
+        return print_speed(f, o, t, in, e);
     if (!o->json)
         return o->decode ? decode_text(f, t, in, e) : encode_text(f, t, in, o->special, e);
     bool ok = parse_input(in, &list, e) && (o->decode ? decode_json(f, t, list, e) : encode_json(f, t, list, o->special, e));
@@ -230,6 +255,8 @@ bool cmd_tokenize(const struct options *o, struct error *e)
         return error_set(e, ERROR_USAGE, "option '--model' is missing: a tokenizer.json, a folder with one, or a GGUF file");
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s': text is read from standard input", o->arg[0]);
+    if (o->speed && (o->json || o->decode))
+        return error_set(e, ERROR_USAGE, "'--speed' encodes plain text, without --json and --decode");
     if (!tokenizer_open(&t, o->model, e))
         return false;
     bool ok = run(o, t, &in, e);

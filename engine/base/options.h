@@ -89,6 +89,7 @@ enum command_bit {
     X(top_k, int, "--top-k", "0", ON_GENERATE, "0: off")                                                                    \
     X(top_p, real, "--top-p", "1", ON_GENERATE, "1: off")                                                                   \
     X(no_cache, flag, "--no-cache", "", ON_GENERATE, "recompute the whole prefix at each step")                             \
+    X(speed, flag, "--speed", "", ON_TOKENIZE, "how fast standard input is encoded, on one core")                           \
     X(decode, flag, "--decode", "", ON_TOKENIZE, "ids to text")                                                             \
     X(special, flag, "--special", "", ON_TOKENIZE, "add the tokenizer's own special tokens")                                \
     X(text, text, "--text", "", ON_PERPLEXITY, "file to predict")                                                           \
