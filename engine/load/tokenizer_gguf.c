@@ -1,8 +1,9 @@
 // The vocabulary that a GGUF file carries under tokenizer.ggml.*. Files name their pre-tokenizer instead of stating its
 // patterns, so those stand here: one row per name, from the tokenizer.json of the models that use it.
 #include "engine/load/gguf.h"
-#include "engine/load/tokenizer_parts.h"
+#include "engine/load/tokenizer_sentencepiece.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +39,6 @@ static const struct pre_tokenizer {
     {"default", {"[\\p{P}\\$\\+<=>\\^~\\|]+", SPLIT_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, NULL, false, false},
 };
 
-enum token_type { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
-
 static bool has_name(const char *names, struct text name)
 {
     for (size_t n; *names; names += n + (names[n] == ' ')) {
@@ -57,42 +56,29 @@ static const struct pre_tokenizer *find_pre(const struct gguf *g, struct error *
     if (!gguf_string(g, "tokenizer.ggml.pre", &name, e))
         return NULL;
     if (!name.data) {
-        error_set(e, ERROR_UNSUPPORTED, "'%s': does not name its pre-tokenizer ('tokenizer.ggml.pre')", g->where);
+        error_set(e, ERROR_UNSUPPORTED, "does not name its pre-tokenizer ('tokenizer.ggml.pre')");
         return NULL;
     }
     for (size_t i = 0; i < sizeof PRE / sizeof *PRE; i++)
         if (has_name(PRE[i].names, name))
             return &PRE[i];
-    error_set(e, ERROR_UNSUPPORTED,
-              "'%s': pre-tokenizer '%s' is not supported (gpt-2, smollm, qwen2, llama-bpe and others are)", g->where,
+    error_set(e, ERROR_UNSUPPORTED, "pre-tokenizer '%s' is not supported (gpt-2, smollm, qwen2, llama-bpe and others are)",
               text_print(name, shown));
     return NULL;
 }
 
-static bool check_model(const struct gguf *g, struct error *e)
-{
-    struct text model = {0};
-    char shown[96];
-    if (!gguf_string(g, "tokenizer.ggml.model", &model, e))
-        return false;
-    if (!model.data)
-        return error_set(e, ERROR_FILE, "'%s': has no tokenizer (no 'tokenizer.ggml.model')", g->where);
-    if (model.size != 4 || memcmp(model.data, "gpt2", 4))
-        return error_set(e, ERROR_UNSUPPORTED, "'%s': tokenizer model '%s' is not supported (byte-level BPE, 'gpt2', is)",
-                         g->where, text_print(model, shown));
-    return true;
-}
-
 struct lists { // owned arrays of texts that point into the file
     struct text *token, *merge;
-    int32_t *type, n_tokens, n_types, n_merges;
+    int32_t *type, n_tokens, n_types, n_merges, n_scores;
+    float *score;
 };
 
 static bool read_lists(const struct gguf *g, struct lists *l, struct error *e)
 {
     if (!gguf_strings(g, "tokenizer.ggml.tokens", &l->token, &l->n_tokens, e) ||
         !gguf_strings(g, "tokenizer.ggml.merges", &l->merge, &l->n_merges, e) ||
-        !gguf_i32s(g, "tokenizer.ggml.token_type", &l->type, &l->n_types, e))
+        !gguf_i32s(g, "tokenizer.ggml.token_type", &l->type, &l->n_types, e) ||
+        !gguf_f32s(g, "tokenizer.ggml.scores", &l->score, &l->n_scores, e))
         return false;
     if (!l->n_tokens || l->n_tokens > VOCAB_MAX_IDS)
         return error_set(e, ERROR_FILE, "'%s': has %d tokens, expected 1 to %d", g->where, l->n_tokens, VOCAB_MAX_IDS);
@@ -101,11 +87,21 @@ static bool read_lists(const struct gguf *g, struct lists *l, struct error *e)
     return true;
 }
 
+static void lists_free(struct lists *l)
+{
+    free(l->token);
+    free(l->merge);
+    free(l->type);
+    free(l->score);
+}
+
+// ---- byte-level BPE
+
 static bool put_tokens(struct tokenizer *t, const struct lists *l, struct error *e)
 {
     for (int32_t i = 0; i < l->n_tokens; i++) {
-        int32_t type = l->type ? l->type[i] : TYPE_NORMAL;
-        bool special = type == TYPE_CONTROL || type == TYPE_UNKNOWN, added = special || type == TYPE_USER_DEFINED;
+        int32_t type = l->type ? l->type[i] : PIECE_NORMAL;
+        bool special = type == PIECE_CONTROL || type == PIECE_UNKNOWN, added = special || type == PIECE_USER_DEFINED;
         struct added_token token = {.text = l->token[i], .id = i};
         if (!(added ? tokenizer_put_added(t, token, special, false, e) : tokenizer_put_token(t, i, l->token[i], e)))
             return false;
@@ -163,21 +159,99 @@ static bool read_special(struct tokenizer *t, const struct gguf *g, bool add_bos
     return !template.data || chat_choose(t, template, e);
 }
 
-static bool fill(struct tokenizer *t, const struct pre_tokenizer *pre, const struct lists *l, struct error *e)
+static bool fill_bytes(struct tokenizer *t, const struct gguf *g, const struct lists *l, struct error *e)
 {
-    return tokenizer_size(t, l->n_tokens, l->n_merges, e) && put_pre(t, pre, e) && put_tokens(t, l, e) &&
-           put_merges(t, l, e);
+    const struct pre_tokenizer *pre = find_pre(g, e);
+    return pre && tokenizer_size(t, l->n_tokens, l->n_merges, e) && put_pre(t, pre, e) && put_tokens(t, l, e) &&
+           put_merges(t, l, e) && read_special(t, g, pre->add_bos, e);
+}
+
+// ---- SentencePiece: "llama" is its BPE, "t5" its unigram
+
+static bool put_pieces(struct sentencepiece *m, const struct lists *l, struct error *e)
+{
+    m->piece = malloc(((size_t)l->n_tokens + 1) * sizeof *m->piece);
+    if (!m->piece)
+        return error_set(e, ERROR_MEMORY, "no memory for %d tokens", l->n_tokens);
+    if (!l->score || l->n_scores != l->n_tokens)
+        return error_set(e, ERROR_FILE, "has %d tokens and %d scores", l->n_tokens, l->n_scores);
+    for (m->n = 0; m->n < l->n_tokens; m->n++) {
+        int32_t type = l->type ? l->type[m->n] : PIECE_NORMAL;
+        if (!isfinite(l->score[m->n]))
+            return error_set(e, ERROR_FILE, "token %d has no score", m->n);
+        m->piece[m->n] = (struct sentence_piece){l->token[m->n], l->score[m->n], type};
+        m->byte_fallback |= type == PIECE_BYTE;
+        if (type == PIECE_UNKNOWN)
+            m->unknown = m->n;
+    }
+    return true;
+}
+
+static bool read_charsmap(const struct gguf *g, struct text *map, struct error *e)
+{
+    const struct gguf_value *v = gguf_find(g, "tokenizer.ggml.precompiled_charsmap");
+    if (!v)
+        return true;
+    if (v->type != GGUF_ARRAY || (v->item_type != GGUF_U8 && v->item_type != GGUF_I8))
+        return error_set(e, ERROR_FILE, "'tokenizer.ggml.precompiled_charsmap' is no array of bytes");
+    *map = (struct text){(const char *)v->at, (size_t)v->n};
+    return true;
+}
+
+static bool fill_pieces(struct tokenizer *t, const struct gguf *g, const struct lists *l, bool unigram, struct error *e)
+{
+    struct sentencepiece m = {.unigram = unigram, .in_text = true, .prefix = true, .escape = true, .unknown = -1};
+    bool ok = gguf_bool(g, "tokenizer.ggml.add_space_prefix", &m.prefix, e) && put_pieces(&m, l, e) &&
+              (!unigram || (gguf_bool(g, "tokenizer.ggml.remove_extra_whitespaces", &m.squeeze, e) &&
+                            read_charsmap(g, &m.charsmap, e))) &&
+              tokenizer_fill_sentencepiece(t, &m, e) && read_special(t, g, !unigram, e);
+    free(m.piece);
+    return ok;
+}
+
+static bool fill_bpe_pieces(struct tokenizer *t, const struct gguf *g, const struct lists *l, struct error *e)
+{
+    return fill_pieces(t, g, l, false, e);
+}
+
+static bool fill_unigram(struct tokenizer *t, const struct gguf *g, const struct lists *l, struct error *e)
+{
+    return fill_pieces(t, g, l, true, e);
+}
+
+// ---- all of it
+
+static const struct model {
+    const char *name;
+    bool (*fill)(struct tokenizer *t, const struct gguf *g, const struct lists *l, struct error *e);
+} MODEL[] = {{"gpt2", fill_bytes}, {"llama", fill_bpe_pieces}, {"t5", fill_unigram}};
+
+static const struct model *find_model(const struct gguf *g, struct error *e)
+{
+    struct text name = {0};
+    char shown[96];
+    if (!gguf_string(g, "tokenizer.ggml.model", &name, e))
+        return NULL;
+    if (!name.data) {
+        error_set(e, ERROR_FILE, "'%s': has no tokenizer (no 'tokenizer.ggml.model')", g->where);
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof MODEL / sizeof *MODEL; i++)
+        if (name.size == strlen(MODEL[i].name) && !memcmp(name.data, MODEL[i].name, name.size))
+            return &MODEL[i];
+    bool words = name.size == 4 && !memcmp(name.data, "bert", 4);
+    error_set(e, ERROR_UNSUPPORTED,
+              "'%s': tokenizer model '%s'%s is not supported (byte-level BPE 'gpt2', SentencePiece 'llama' and 't5' are)",
+              g->where, text_print(name, shown), words ? ", WordPiece," : "");
+    return NULL;
 }
 
 static bool read_all(struct tokenizer *t, const struct gguf *g, struct error *e)
 {
     struct lists l = {0};
-    const struct pre_tokenizer *pre = check_model(g, e) ? find_pre(g, e) : NULL;
-    bool ok = pre && read_lists(g, &l, e) && (fill(t, pre, &l, e) || error_prefix(e, "'%s'", g->where)) &&
-              read_special(t, g, pre->add_bos, e);
-    free(l.token);
-    free(l.merge);
-    free(l.type);
+    const struct model *model = find_model(g, e);
+    bool ok = model && read_lists(g, &l, e) && (model->fill(t, g, &l, e) || error_prefix(e, "'%s'", g->where));
+    lists_free(&l);
     return ok;
 }
 
