@@ -57,6 +57,10 @@ const char *tokenizer_chat_format(const struct tokenizer *t);
 // Malloc'ed prompt text that ends where the assistant's answer begins. Adds the format's default system text when the first
 // message is not a system message. The caller encodes it without add_special.
 bool chat_render(const struct tokenizer *t, const struct chat_message *message, int32_t n, char **text, struct error *e);
+// The ids of that text; its special tokens are recognised whatever the tokenizer.
+bool chat_encode(const struct tokenizer *t, const struct chat_message *message, int32_t n, struct token_list *out,
+                 struct error *e);
+const char *chat_format_name(int32_t i); // of all that are known; NULL: there is no such number
 // Ids at which an answer ends (end of turn, end of text). Returns how many, at most max.
 int32_t chat_stop_ids(const struct tokenizer *t, int32_t *out, int32_t max);
 

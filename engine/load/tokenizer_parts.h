@@ -272,6 +272,9 @@ struct tokenizer {
     int32_t bos, eos;                 // -1: none
     const struct chat_format *chat;   // NULL: none known
     bool chat_unknown;                // there is a template, but no format of ours
+    bool chat_bos;                    // the template begins with BOS
+    bool chat_today;                  // it asks for the day
+    bool chat_needs_system;           // it composes a system text that we do not
     char *chat_system;                // the default system text of the model's template; NULL: none
 };
 
