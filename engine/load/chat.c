@@ -26,6 +26,7 @@ struct chat_format {
     const char *open;                               // where an answer begins
     enum system_place place;
     bool trim_system, trim, trim_answer; // white space around the content is dropped
+    bool trim_together;                  // system and user's text in one: what lies between stays
     bool drop_thinking;                  // earlier answers lose what stands before "</think>"
     bool always_system;                  // a system turn stands there even without a text
     const char *stop[CHAT_MAX_STOPS];
@@ -57,6 +58,7 @@ static const struct chat_format FORMAT[] = {
      .open = "",
      .place = SYSTEM_FIRST_USER,
      .trim = true,
+     .trim_together = true,
      .trim_answer = true},
     {.name = "mistral-v1", // as first published: no system text
      .mark = {"'[INST] '", "eos_token + ' '"},
@@ -356,6 +358,8 @@ static void put_user(FILE *f, const struct tokenizer *t, const char *system, con
     put(f, t, c->user[0]);
     if (system)
         put_turn(f, t, c->system, system, c->trim_system);
+    if (system && c->trim_together)
+        text.size += (size_t)(text.data - content), text.data = content;
     fwrite(text.data, 1, text.size, f);
     put(f, t, c->user[1]);
 }
