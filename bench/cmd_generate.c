@@ -1,5 +1,6 @@
-// kvbench generate: a text continued by the engine, streamed as it comes, with what it took.
+// kvbench generate: a text continued by the engine, streamed as it comes, with what it took; or a chat in several turns.
 #include "bench/command.h"
+#include "bench/conversation.h"
 #include "bench/open.h"
 
 #include "engine/base/file.h"
@@ -12,11 +13,16 @@
 #include <string.h>
 
 enum { PROMPT_CHUNK = 512, MAX_STOPS = 16 };
+enum { CHAT_POSITIONS = 8192 }; // of a chat in several turns, unless the model takes less
 
 struct answer {
     const struct options *o;
     struct tokenizer *tokenizer;
-    struct token_list prompt;
+    struct session session;   // of a chat: kept from turn to turn
+    struct token_list prompt; // all of it, the turns before included
+    struct token_list kept;   // the ids that the session's KV is of
+    int32_t max_tokens;       // of this answer
+    int32_t n_new;            // prompt tokens whose KV was not there
     struct token_stream stream;
     char *piece; // what one id adds to the text
     size_t piece_capacity;
@@ -28,10 +34,18 @@ struct answer {
     int64_t begin_ns, first_ns, last_ns; // clock at the start and after the first and the last id
 };
 
+// A chat without a prompt asks for its turns.
+static bool in_turns(const struct options *o)
+{
+    return o->chat && !o->prompt;
+}
+
 static bool check_options(const struct options *o, struct error *e)
 {
-    if (!o->prompt || !*o->prompt)
-        return error_set(e, ERROR_USAGE, "option '--prompt' is missing: the text to continue");
+    if (!in_turns(o) && (!o->prompt || !*o->prompt))
+        return error_set(e, ERROR_USAGE, "option '--prompt' is missing: the text to continue (--chat asks for its turns)");
+    if (in_turns(o) && (o->json || o->no_cache))
+        return error_set(e, ERROR_USAGE, "'%s' needs '--prompt'", o->json ? "--json" : "--no-cache");
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s', expected --prompt", o->arg[0]);
     if (o->max_tokens < 1)
@@ -64,28 +78,36 @@ static bool open_tokenizer(struct tokenizer **out, const char *path, struct erro
 static bool encode_prompt(struct answer *a, struct error *e)
 {
     const struct options *o = a->o;
-    struct chat_message message[2] = {{"system", o->system}, {"user", o->prompt}};
+    struct chat_message message[2] = {{"system", o->system}, {"user", in_turns(o) ? "" : o->prompt}}; // "": does it work
     bool with_system = o->system != NULL;
-    char *text = NULL;
     if (!o->chat)
         return tokenizer_encode(a->tokenizer, o->prompt, strlen(o->prompt), true, &a->prompt, e);
-    bool ok = chat_render(a->tokenizer, with_system ? message : message + 1, with_system ? 2 : 1, &text, e) &&
-              tokenizer_encode(a->tokenizer, text, strlen(text), false, &a->prompt, e);
-    free(text);
-    return ok;
+    return chat_encode(a->tokenizer, with_system ? message : message + 1, with_system ? 2 : 1, &a->prompt, e);
+}
+
+// What an answer is collected in, empty again for each.
+static bool answer_begin(struct answer *a, struct error *e)
+{
+    if (a->text_file)
+        fclose(a->text_file);
+    free(a->text);
+    a->text = NULL, a->n_ids = 0, a->first_ns = a->last_ns = 0;
+    a->stream = (struct token_stream){.tokenizer = a->tokenizer, .begun = !a->o->chat};
+    a->text_file = open_memstream(&a->text, &a->text_size);
+    return a->text_file || error_set(e, ERROR_MEMORY, "no memory for an answer");
 }
 
 static bool answer_init(struct answer *a, const struct options *o, struct error *e)
 {
-    *a = (struct answer){.o = o};
+    *a = (struct answer){.o = o, .max_tokens = o->max_tokens};
     if (!open_tokenizer(&a->tokenizer, o->model, e) || !encode_prompt(a, e))
         return false;
-    a->stream.tokenizer = a->tokenizer;
     a->piece_capacity = token_stream_capacity(a->tokenizer);
     a->piece = malloc(a->piece_capacity + 1);
     a->id = malloc((size_t)o->max_tokens * sizeof *a->id);
-    a->text_file = open_memstream(&a->text, &a->text_size);
-    return (a->piece && a->id && a->text_file) || error_set(e, ERROR_MEMORY, "no memory for %d tokens", o->max_tokens);
+    if (!a->piece || !a->id)
+        return error_set(e, ERROR_MEMORY, "no memory for %d tokens", o->max_tokens);
+    return answer_begin(a, e);
 }
 
 static void answer_free(struct answer *a)
@@ -96,6 +118,7 @@ static void answer_free(struct answer *a)
     free(a->piece);
     free(a->id);
     token_list_free(&a->prompt);
+    token_list_free(&a->kept);
     tokenizer_close(a->tokenizer);
 }
 
@@ -115,13 +138,22 @@ static bool check_lengths(const struct answer *a, const struct model_spec *spec,
     return true;
 }
 
+// Positions there must be room for.
+static int32_t positions(const struct answer *a, const struct model_spec *spec)
+{
+    int32_t most = spec->max_position_embeddings;
+    if (!in_turns(a->o))
+        return a->prompt.n + a->o->max_tokens;
+    return most > 0 && most < CHAT_POSITIONS ? most : CHAT_POSITIONS;
+}
+
 static bool open_all(struct opened *opened, const struct answer *a, struct error *e)
 {
     const struct options *o = a->o;
     struct open_request request = open_request_of(o);
-    int32_t total = a->prompt.n + o->max_tokens, longest = o->no_cache ? total : a->prompt.n;
     if (!open_model(opened, &request, e))
         return false;
+    int32_t total = positions(a, &opened->model.spec), longest = o->no_cache || in_turns(o) ? total : a->prompt.n;
     if (o->kv.n && !open_parse_type(o->kv.value[0], &opened->options.kv_k, e))
         return false;
     if (o->kv.n)
@@ -158,7 +190,7 @@ static bool on_token(void *ctx, int32_t id)
     if (!a->first_ns)
         a->first_ns = a->last_ns;
     put_piece(a, id);
-    return !ferror(stdout);
+    return !ferror(stdout) && !answer_interrupted();
 }
 
 static void put_ids(const char *key, const int32_t *id, int32_t n)
@@ -186,7 +218,7 @@ static void print_json(const struct answer *a, const struct engine *engine)
 static void print_speeds(const struct answer *a, const struct engine *engine)
 {
     double prefill_s = 1e-9 * (double)(a->first_ns - a->begin_ns), decode_s = 1e-9 * (double)(a->last_ns - a->first_ns);
-    fprintf(stderr, "prefill %d tokens in %.3f s, %.1f tok/s\n", a->prompt.n, prefill_s, a->prompt.n / prefill_s);
+    fprintf(stderr, "prefill %d tokens in %.3f s, %.1f tok/s\n", a->n_new, prefill_s, a->n_new / prefill_s);
     if (a->n_ids > 1)
         fprintf(stderr, "decode %d tokens in %.3f s, %.1f tok/s\n", a->n_ids - 1, decode_s, (a->n_ids - 1) / decode_s);
     fprintf(stderr, "%lld tokens processed\n", (long long)engine->tokens_processed);
@@ -194,25 +226,46 @@ static void print_speeds(const struct answer *a, const struct engine *engine)
 
 // ---- the command
 
+// Takes back what the session holds beyond the beginning that it shares with the prompt.
+static void keep_common(struct answer *a, struct engine *engine)
+{
+    int32_t n = 0;
+    while (n < a->kept.n && n < a->prompt.n - 1 && a->kept.id[n] == a->prompt.id[n]) // one token at least must be run
+        n++;
+    session_truncate(engine, &a->session, n);
+    a->n_new = a->prompt.n - n;
+}
+
+static bool note_kept(struct answer *a, struct error *e)
+{
+    int32_t n = a->session.table.n_tokens;
+    a->kept.n = 0;
+    if (!token_list_reserve(&a->kept, (size_t)n, e))
+        return false;
+    for (; a->kept.n < n; a->kept.n++)
+        a->kept.id[a->kept.n] = a->kept.n < a->prompt.n ? a->prompt.id[a->kept.n] : a->id[a->kept.n - a->prompt.n];
+    return true;
+}
+
 static bool generate(struct answer *a, struct opened *opened, struct sampler *sampler, struct error *e)
 {
     int32_t stop[MAX_STOPS];
-    struct session session = {0};
     struct token_source source = sampler_source(sampler);
-    struct generate_options options = {.max_tokens = a->o->max_tokens,
+    struct generate_options options = {.max_tokens = a->max_tokens,
                                        .use_cache = !a->o->no_cache,
                                        .stop = stop,
                                        .n_stop = stop_ids(a, &opened->model.spec, stop),
                                        .on_token = on_token,
                                        .ctx = a};
+    keep_common(a, &opened->engine);
     a->begin_ns = clock_ns();
-    bool ok = engine_generate(&opened->engine, &session, a->prompt.id, a->prompt.n, &source, &options, a->id, &a->n_ids, e);
+    bool ok = engine_generate(&opened->engine, &a->session, a->prompt.id + a->prompt.n - a->n_new, a->n_new, &source,
+                              &options, a->id, &a->n_ids, e);
     put_piece(a, -1);
     fflush(a->text_file);
-    session_free(&opened->engine, &session);
     if (!a->o->json)
         putchar('\n');
-    return ok;
+    return ok && (a->o->no_cache || note_kept(a, e));
 }
 
 // Without flags that say how to sample, as the model's makers do.
@@ -228,17 +281,64 @@ static bool adopt_sampling(struct sampler *sampler, const struct options *o, con
     return sampler_init(sampler, s->temperature, s->top_k, s->top_p, (uint64_t)o->seed, e);
 }
 
+static bool generate_once(struct answer *a, struct opened *opened, struct sampler *sampler, struct error *e)
+{
+    if (!generate(a, opened, sampler, e))
+        return false;
+    if (a->o->json)
+        print_json(a, &opened->engine);
+    if (!a->o->quiet)
+        print_speeds(a, &opened->engine);
+    return true;
+}
+
+// ---- a chat in several turns
+
+// Room for the answer: what is left, or what was asked for.
+static bool fit_answer(struct answer *a, const struct model_spec *spec, struct error *e)
+{
+    int32_t left = positions(a, spec) - a->prompt.n;
+    a->max_tokens = left < a->o->max_tokens ? left : a->o->max_tokens;
+    return left > 0 || error_set(e, ERROR_USAGE, "the conversation has come to %d tokens, of %d at most", a->prompt.n,
+                                 positions(a, spec));
+}
+
+static bool take_turn(struct answer *a, struct opened *opened, struct sampler *sampler, struct conversation *c,
+                      struct error *e)
+{
+    a->prompt.n = 0;
+    if (!chat_encode(a->tokenizer, c->message, c->n, &a->prompt, e) || !fit_answer(a, &opened->model.spec, e) ||
+        !answer_begin(a, e))
+        return false;
+    answer_watch();
+    bool ok = generate(a, opened, sampler, e);
+    answer_unwatch();
+    return ok && conversation_add(c, "assistant", a->text, e);
+}
+
+static bool converse(struct answer *a, struct opened *opened, struct sampler *sampler, struct error *e)
+{
+    struct conversation c = {0};
+    const char *line;
+    bool ok = !a->o->system || conversation_add(&c, "system", a->o->system, e);
+    while (ok && (line = conversation_ask(&c))) {
+        ok = conversation_add(&c, "user", line, e) && take_turn(a, opened, sampler, &c, e);
+        if (ok && !a->o->quiet)
+            print_speeds(a, &opened->engine);
+    }
+    conversation_free(&c);
+    return ok;
+}
+
 static bool run(struct answer *a, struct opened *opened, struct error *e)
 {
     struct sampler sampler;
     const struct options *o = a->o;
     if (!sampler_init(&sampler, (float)o->temperature, o->top_k, (float)o->top_p, (uint64_t)o->seed, e))
         return false;
-    bool ok = open_all(opened, a, e) && adopt_sampling(&sampler, o, &opened->model, e) && generate(a, opened, &sampler, e);
-    if (ok && o->json)
-        print_json(a, &opened->engine);
-    if (ok && !o->quiet)
-        print_speeds(a, &opened->engine);
+    bool ok = open_all(opened, a, e) && adopt_sampling(&sampler, o, &opened->model, e) &&
+              (in_turns(o) ? converse : generate_once)(a, opened, &sampler, e);
+    session_free(&opened->engine, &a->session);
     sampler_free(&sampler);
     return ok;
 }

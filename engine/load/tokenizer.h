@@ -19,6 +19,8 @@ struct token_list {
     int32_t n, capacity;
 };
 void token_list_free(struct token_list *l); // accepts zeroed
+bool token_list_push(struct token_list *l, int32_t id, struct error *e);
+bool token_list_reserve(struct token_list *l, size_t n_more, struct error *e);
 
 // Appends the ids of text[size]. add_special: also what the tokenizer's own post-processing adds (BOS, ...). Special tokens
 // written inside the text are recognised, but for a SentencePiece .model, which takes them as text. Invalid UTF-8 is

@@ -8,9 +8,6 @@
 #include "engine/load/stored.h"
 #include "engine/load/tokenizer.h"
 
-bool token_list_push(struct token_list *l, int32_t id, struct error *e);
-bool token_list_reserve(struct token_list *l, size_t n_more, struct error *e);
-
 struct text_buffer {
     char *data;
     size_t size, capacity;

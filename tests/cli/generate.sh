@@ -30,6 +30,25 @@ run 0 'sampling again' generate --max-tokens 10 --json -q --temperature 1 --top-
 again=$(ids)
 is 'one seed gives one text' "$again" "$sampled"
 
+# A chat in turns: a tiny model with a small tokenizer and a template.
+folder=$WORK/chat
+mkdir "$folder"
+ln -s "$PWD"/tests/golden/qwen3/{config.json,model.safetensors} "$folder"
+cp tests/fuzz/seeds/tokenizer/plain.json "$folder/tokenizer.json"
+echo '<|im_start|>' >"$folder/chat_template.jinja"
+# shellcheck disable=SC2317 # run calls it
+chat() { printf 'low\n \nlower\n/exit\nnever\n' | "$KVBENCH" generate --model "$folder" --chat --max-tokens 3 "$@"; }
+processed() { sed -n 's/^\([0-9]*\) tokens processed$/\1/p' "$WORK/err" | tail -n 1; }
+prefills() { sed -n 's/^prefill \([0-9]*\) tokens.*/\1/p' "$WORK/err" | tr '\n' ' '; }
+run 0 'a chat in two turns' chat
+read -r first second third <<<"$(prefills)"
+[ -z "${third-}" ] || complain 'has more turns than lines before /exit'
+[ "$((first + 2 + second + 2))" -eq "$(processed)" ] || complain 'processes other tokens than it says'
+run 0 'the second turn alone' "$KVBENCH" generate --model "$folder" --chat --prompt lower --max-tokens 3
+[ "$second" -lt "$(($(prefills) + 20))" ] || complain 'the second turn computes the first again'
+run 0 'a chat without a turn' "$KVBENCH" generate --model "$folder" --chat
+no_out
+
 refused() { # STATUS NAME REGEX OPTION...
     run "$1" "$2" "$KVBENCH" generate "${@:4}"
     err "$3"
@@ -40,6 +59,8 @@ refused 3 'a shape has no tokenizer' "'qwen3-0.6b' has random weights and no tok
 refused 2 'a misspelled model' "did you mean 'qwen3-0.6b'" --model qwen3-0.6 --prompt x
 refused 2 'a folder without tokenizer' 'has no tokenizer.json' --model tests/golden/qwen3 --prompt x
 refused 3 'no chat template' 'no chat template' --model $gguf --prompt x --chat
+refused 3 'turns without a chat template' 'no chat template' --model $gguf --chat
+refused 2 'turns as JSON' "'--json' needs '--prompt'" --model "$folder" --chat --json
 refused 2 'no prompt' "'--prompt' is missing" --model $gguf
 refused 2 'no tokens' "'--max-tokens' is 0" --model $gguf --prompt x --max-tokens 0
 refused 2 'more than the model takes' 'takes [0-9]+ in all' --model $gguf --prompt x --max-tokens 1000000
