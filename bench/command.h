@@ -13,6 +13,8 @@ bool cmd_generate(const struct options *o, struct error *e);
 bool cmd_tokenize(const struct options *o, struct error *e);
 bool cmd_verify(const struct options *o, struct error *e);
 bool cmd_perplexity(const struct options *o, struct error *e);
+bool cmd_export(const struct options *o, struct error *e);
+bool cmd_inspect(const struct options *o, struct error *e);
 bool cmd_list(const struct options *o, struct error *e);
 
 #endif

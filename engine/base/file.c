@@ -53,3 +53,9 @@ bool file_exists(const char *path)
 {
     return !access(path, F_OK);
 }
+
+bool file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

@@ -17,5 +17,6 @@ void file_close(struct file *f);
 
 bool file_is_directory(const char *path);
 bool file_exists(const char *path);
+bool file_same(const char *a, const char *b); // both exist and are one file
 
 #endif

@@ -40,7 +40,7 @@ enum command_bit {
 // ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64.
 // field, kind, flags (comma-separated), default as text ("" = unset), commands, help
 #define OPTIONS(X)                                                                                                          \
-    X(model, text, "-m,--model", "", ON_ENGINE | ON_PREDICT | ON_TOKENIZE | ON_KVCALC,                                      \
+    X(model, text, "-m,--model", "", ON_ENGINE | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT,                          \
       "catalogue name, Hugging Face folder, GGUF file or config.json")                                                      \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC,                                      \
       "catalogue name or hardware JSON; auto: this machine's measured ceilings")                                            \
@@ -48,7 +48,7 @@ enum command_bit {
       "cpu, null; auto: the best here")                                                                                     \
     X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,                                   \
       "device number, where there are several")                                                                             \
-    X(threads, int, "-t,--threads", "0", ON_ENGINE & ~ON_MEASURE, "threads; 0: one per allowed CPU")                        \
+    X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
     X(isa, text, "--isa", "auto", ON_ENGINE, "kernel set: auto, ref, avx2, avx512")                                         \
@@ -61,7 +61,8 @@ enum command_bit {
     X(load, int, "-b,--batch", "0", ON_KVCALC, "requests in the priced decode step; 0: as many as fit")                     \
     X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
       "positions attended by a decode step, the new token included")                                                        \
-    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC, "weight types; default: the model's own")       \
+    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC | ON_EXPORT,                                     \
+      "weight types; default: the model's own")                                                                             \
     X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY, "KV types (both K and V)")     \
     X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type, where it differs from V")                          \
     X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type, where it differs from K")                          \
@@ -79,7 +80,7 @@ enum command_bit {
     X(resume, flag, "--resume", "", ON_SWEEP, "go on with an interrupted sweep")                                            \
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
-    X(seed, int, "--seed", "1", ON_ENGINE, "of random weights, KV and sampling")                                            \
+    X(seed, int, "--seed", "1", ON_ENGINE | ON_EXPORT, "of random weights, KV and sampling")                                \
     X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS, "folder of results (ceilings: file); default results/")          \
     X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
@@ -92,6 +93,8 @@ enum command_bit {
     X(speed, flag, "--speed", "", ON_TOKENIZE, "how fast standard input is encoded, on one core")                           \
     X(decode, flag, "--decode", "", ON_TOKENIZE, "ids to text")                                                             \
     X(special, flag, "--special", "", ON_TOKENIZE, "add the tokenizer's own special tokens")                                \
+    X(gguf, text, "--gguf", "", ON_EXPORT, "file to write")                                                                 \
+    X(type, text, "--type", "f32", ON_EXPORT, "of matrices: f32, f16, bf16, q8_0, q4_0")                                    \
     X(text, text, "--text", "", ON_PERPLEXITY, "file to predict")                                                           \
     X(window, int, "--window", "512", ON_PERPLEXITY, "tokens per window; each stands on its own")                           \
     X(windows, int, "--windows", "8", ON_PERPLEXITY, "windows from the start of the text at most; 0: all")                  \

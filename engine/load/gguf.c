@@ -173,6 +173,7 @@ static bool read_value(struct gguf *g, struct reader *r, struct gguf_value *v, s
     v->type = (enum gguf_type)type, v->item_type = (enum gguf_type)item_type;
     v->at = r->data + r->at;
     skip_items(r, v->item_type, v->n);
+    v->bytes = (uint64_t)(r->data + r->at - v->at);
     return !r->ended || truncated(g, "metadata", e);
 }
 

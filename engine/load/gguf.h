@@ -29,6 +29,7 @@ struct gguf_value {
     enum gguf_type type, item_type; // item_type: of an array's items, else the type itself
     uint64_t n;                     // items of an array, else 1
     const uint8_t *at;              // the first item; a string is an u64 length and its bytes
+    uint64_t bytes;                 // from there to the end of the value
 };
 
 struct gguf {

@@ -49,6 +49,18 @@ bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed
                    struct error *e);
 void weights_free(struct weights *w); // accepts zeroed
 
+struct export_report {
+    uint64_t bytes;      // of the file
+    int32_t n_tensors;   // in it
+    int32_t n_kept;      // matrices that stayed f32, since their rows are no whole blocks of the type
+    char tokenizer[160]; // what became of the tokenizer
+};
+
+// Writes a model as a GGUF file with matrices in `type` (f32, f16, bf16, q8_0, q4_0) and vectors in f32. The same model
+// gives the same bytes; at `path` there is a whole file or what was there before. A GGUF model needs no plan and weights.
+bool model_export_gguf(const struct model *m, const struct plan *plan, const struct tensor *weights, enum dtype type,
+                       const char *path, struct export_report *report, struct error *e);
+
 // Parses the text of a Hugging Face config.json (versions 4 and 5). `where` names it in messages.
 // Unknown architectures are refused by name with the list of supported ones (ERROR_UNSUPPORTED).
 bool model_spec_from_config(struct model_spec *spec, const char *text, size_t size, const char *where, struct error *e);

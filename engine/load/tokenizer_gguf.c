@@ -4,6 +4,7 @@
 #include "engine/load/tokenizer_sentencepiece.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,14 @@ static bool has_name(const char *names, struct text name)
             return true;
     }
     return false;
+}
+
+bool tokenizer_gguf_pre(int i, char *name, size_t size)
+{
+    if (i < 0 || (size_t)i >= sizeof PRE / sizeof *PRE)
+        return false;
+    snprintf(name, size, "%.*s", (int)strcspn(PRE[i].names, " "), PRE[i].names);
+    return true;
 }
 
 static const struct pre_tokenizer *find_pre(const struct gguf *g, struct error *e)

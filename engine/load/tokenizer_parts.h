@@ -280,6 +280,9 @@ bool tokenizer_from_json(struct tokenizer **out, struct text json, const char *w
 bool tokenizer_from_gguf(struct tokenizer **out, const void *data, size_t size, const char *where, struct error *e);
 bool tokenizer_from_sentencepiece(struct tokenizer **out, const void *data, size_t size, const char *where, struct error *e);
 
+// Names under which GGUF files know pre-tokenizers, i = 0, 1, ... False: there are no more.
+bool tokenizer_gguf_pre(int i, char *name, size_t size);
+
 // What the two readers fill a new tokenizer with, in this order.
 struct tokenizer *tokenizer_new(struct error *e);
 bool tokenizer_size(struct tokenizer *t, int32_t n_ids, int32_t n_merges, struct error *e);
