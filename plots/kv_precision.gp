@@ -1,14 +1,17 @@
-# Decode at the largest batch: time of a step against context length, a line per KV type.
+# Decode at one batch size, kv_batch: time of a step against context length, a line per KV type.
 load 'plots/common.gp'
-largest = word(batches, words(batches))
-set title head('Decode step time by KV precision', 'weights ' . weights . ', batch ' . largest)
+what = 'Decode step time by KV precision'
+detail = 'batch ' . kv_batch
 set xlabel 'context (positions attended, the new token included)'
 set ylabel 'time of a decode step (ms)'
 call 'plots/axis_list.gp' contexts
-call 'plots/axis.gp' 'y' (time_span > LOG_FROM)
+least = word(kv_range, 1) + 0
+most = word(kv_range, 2) + 0
+call 'plots/axis.gp' 'y'
 n = words(kvs)
 ramp(i, n) = kind(i)
-x(i) = is('phase', 'decode') && column('in_slice') == 1 && is('batch', largest) && is('kv', word(kvs, i)) ? column('context') : NaN
+x(i) = is('phase', 'decode') && column('in_slice') == 1 && is('batch', kv_batch) && is('kv', word(kvs, i)) ? column('context') : NaN
 name(i) = 'KV ' . word(kvs, i)
-y = 'ms'; y_roof = 'roof'; y_bound = 'bound'
+n_hollow = noisy_kv_batch
+y = 'ms'; y_low = 'low'; y_high = 'high'; y_roof = 'roof'; y_bound = 'bound'
 load 'plots/lines.gp'

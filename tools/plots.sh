@@ -1,6 +1,7 @@
 #!/bin/bash
 # usage: plots.sh [FOLDER]       Draws every sweep FOLDER/NAME.csv (default results/) as FOLDER/plots/NAME-PICTURE.svg and .png;
-# with several models in a file, NAME-MODEL-PICTURE. A picture that the data cannot carry is named with the reason.
+# with several models in a file, NAME-MODEL-PICTURE; with several weight types, threads or block sizes, NAME-wT-tN-blkN-PICTURE
+# for all but the first. A picture that the data cannot carry is named with the reason.
 #        plots.sh --models CSV    Names the models in a file.
 set -eu
 folder=${1:-results}
@@ -13,13 +14,17 @@ models_of() {
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "model") m = i; next } m && !seen[$m]++ { gsub(/"/, "", $m); print $m }' "$1"
 }
 
-draw() { # CSV MODEL PREFIX
-    local csv=$1 model=$2 prefix=$3 files=("$1") extra picture reason format
+tidy() { # CSV MODEL SLICE
+    local csv=$1 files=("$1") extra
     for extra in "${csv%.csv}.roofs.csv" "${csv%.csv}.ops.csv"; do
         [ -e "$extra" ] && files+=("$extra")
     done
     rm -f "$work"/*
-    awk -f plots/tidy.awk -v model="$model" -v dir="$work" "${files[@]}"
+    awk -f plots/tidy.awk -v model="$2" -v slice="$3" -v dir="$work" "${files[@]}"
+}
+
+draw() { # PREFIX   What tidy has left in $work.
+    local prefix=$1 picture reason format
     while read -r picture reason; do
         if [ -n "$reason" ]; then
             rm -f "$prefix-$picture".svg "$prefix-$picture".png
@@ -31,6 +36,16 @@ draw() { # CSV MODEL PREFIX
         done
         echo "  $prefix-$picture.{svg,png}"
     done <"$work/pictures"
+}
+
+draw_slices() { # CSV MODEL PREFIX
+    local names i
+    tidy "$1" "$2" 1
+    mapfile -t names <"$work/slices"
+    for i in "${!names[@]}"; do
+        [ "$i" -eq 0 ] || tidy "$1" "$2" $((i + 1))
+        draw "$3${names[$i]}"
+    done
 }
 
 if [ "${1:-}" = --models ]; then
@@ -49,7 +64,7 @@ for csv in "$folder"/*.csv; do
     for model in "${models[@]}"; do
         suffix=
         [ ${#models[@]} -gt 1 ] && suffix=-$(basename "$model" | tr -c 'A-Za-z0-9._\n-' _)
-        draw "$csv" "$model" "$out/$name$suffix"
+        draw_slices "$csv" "$model" "$out/$name$suffix"
     done
     n=$((n + 1))
 done
