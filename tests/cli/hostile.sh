@@ -4,11 +4,14 @@
 source tests/cli/lib.sh
 
 status=2
-refused() { # NAME PATH REGEX: verify refuses the model in one line
-    run $status "$1" "$KVBENCH" verify --model "$2"
-    one_err
-    no_out
-    err "$3"
+refused() { # NAME PATH REGEX: verify and inspect refuse the model in one line
+    for command in 'verify --model' inspect; do
+        # shellcheck disable=SC2086 # words on purpose
+        run $status "$1 ($command)" "$KVBENCH" $command "$2"
+        one_err
+        no_out
+        err "$3"
+    done
 }
 lfs='version https://git-lfs.github.com/spec/v1
 oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393
