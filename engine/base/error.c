@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+// Names and files may hold control characters; they must not break the line or reach the terminal.
+static void keep_one_line(char *message)
+{
+    for (; *message; message++)
+        if ((unsigned char)*message < ' ' || *message == 127)
+            *message = '?';
+}
+
 bool error_set(struct error *e, enum error_kind kind, const char *format, ...)
 {
     if (!e)
@@ -12,6 +20,7 @@ bool error_set(struct error *e, enum error_kind kind, const char *format, ...)
     va_start(args, format);
     vsnprintf(e->message, sizeof e->message, format, args);
     va_end(args);
+    keep_one_line(e->message);
     e->kind = kind;
     return false;
 }
@@ -26,6 +35,7 @@ bool error_prefix(struct error *e, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(e->message, sizeof e->message, format, args);
     va_end(args);
+    keep_one_line(e->message);
     int room = (int)sizeof e->message - n - 3; // beside ": " and the zero
     if (n >= 0 && room > 0)
         snprintf(e->message + n, (size_t)room + 3, ": %.*s", room, old);

@@ -27,9 +27,9 @@ bool json_parse(const char *text, size_t size, const char *where, cJSON **out, s
     if (!json)
         return sniff_stranger(text, size, where, "JSON", e) &&
                error_set(e, ERROR_FILE, "'%s' line %d: not valid JSON", where, end ? line_of(text, end) : 1);
-    while (end < text + size && strchr(" \t\r\n", *end) && *end)
+    while (end < text + size && *end && strchr(" \t\r\n", *end))
         end++;
-    if (end < text + size && *end) {
+    if (end < text + size) {
         cJSON_Delete(json);
         return error_set(e, ERROR_FILE, "'%s' line %d: text after the JSON value", where, line_of(text, end));
     }
@@ -57,8 +57,10 @@ bool json_known_keys(const cJSON *object, const char *where, const char *const *
         int i = 0;
         while (i < n && strcmp(keys[i], m->string))
             i++;
-        if (i < n)
+        if (i < n && cJSON_GetObjectItemCaseSensitive(object, m->string) == m)
             continue;
+        if (i < n)
+            return error_set(e, ERROR_USAGE, "'%s': key '%.60s' appears twice", where, m->string);
         const char *near = names_nearest(m->string, keys, n);
         return error_set(e, ERROR_USAGE, "'%s': unknown key '%.60s'%s%s%s", where, m->string, near ? ", did you mean '" : "",
                          near ? near : "", near ? "'?" : "");

@@ -117,7 +117,7 @@ bool int_list_parse(const char *text, struct int_list *out, struct error *e)
 
 static bool parse_texts(const char *text, struct text_list *out, bool split, struct error *e)
 {
-    while (*text) {
+    for (bool more = true; more;) {
         size_t n = split ? strcspn(text, ",") : strlen(text);
         char **grown = realloc(out->value, (size_t)(out->n + 1) * sizeof *grown);
         if (!grown)
@@ -128,7 +128,8 @@ static bool parse_texts(const char *text, struct text_list *out, bool split, str
         if (!(out->value[out->n] = strndup(text, n)))
             return error_set(e, ERROR_MEMORY, "no memory for options");
         out->n++;
-        text += n + (text[n] == ',');
+        more = text[n];
+        text += n + more;
     }
     return true;
 }
