@@ -1,5 +1,6 @@
 #include "bench/command.h"
 #include "engine/base/names.h"
+#include "engine/base/output.h"
 #include "engine/base/version.h"
 
 #include <string.h>
@@ -128,24 +129,30 @@ static int run_command(const struct command *c, int argc, char **argv)
     else if (ok)
         ok = c->run(&o, &e);
     options_free(&o);
-    if (fflush(stdout) && ok)
-        ok = error_set(&e, ERROR_OUTPUT, "standard output could not be written");
+    ok = ok && output_written(&e);
     return ok ? 0 : fail(&e);
+}
+
+static int said(void)
+{
+    struct error e;
+    return output_written(&e) ? 0 : fail(&e);
 }
 
 int main(int argc, char **argv)
 {
+    keep_standard_files();
     if (argc < 2) {
         print_help(stderr);
         return 2;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
-        return 0;
+        return said();
     }
     if (!strcmp(argv[1], "--version")) {
         printf("kvbench %s\n", kvbench_version);
-        return 0;
+        return said();
     }
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], COMMAND[i].name))

@@ -1,6 +1,7 @@
 // kvcalc: how large is the KV cache, how many requests fit, and how long is a decode step at that load, at least?
 #include "engine/base/json.h"
 #include "engine/base/options.h"
+#include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/base/version.h"
 #include "roofline/capacity.h"
@@ -86,6 +87,8 @@ static bool read_query(const struct options *o, struct capacity_query *query, st
         return error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
     if (o->load < 0)
         return error_set(e, ERROR_USAGE, "'--batch' is %d, expected 0 or more", o->load);
+    if (o->tp < 1)
+        return error_set(e, ERROR_USAGE, "'--tp' is %d, expected 1 or more", o->tp);
     if (o->weight_bytes && !capacity_parse_bytes(o->weight_bytes, &query->weight_bytes, e))
         return error_prefix(e, "'--weight-bytes'");
     return one_number("--context", &o->context, 1, &query->context, e) &&
@@ -242,15 +245,22 @@ static const struct command *find_command(int argc, char **argv)
     return NULL;
 }
 
+static int fail(const struct error *e)
+{
+    fprintf(stderr, "kvcalc: %s\n", e->message);
+    return error_exit_code(e->kind);
+}
+
 int main(int argc, char **argv)
 {
     const struct command *command = find_command(argc, argv);
     struct options o;
     struct error e = {0};
     int exit_code = 0;
+    keep_standard_files();
     if (argc == 2 && !strcmp(argv[1], "--version")) {
         printf("kvcalc %s\n", kvbench_version);
-        return 0;
+        return output_written(&e) ? 0 : fail(&e);
     }
     bool ok = options_parse(&o, ON_KVCALC, command ? argc - 1 : argc, command ? argv + 1 : argv, &e);
     if (ok && o.help)
@@ -258,9 +268,6 @@ int main(int argc, char **argv)
     else if (ok)
         ok = command ? command->run(&o, &exit_code, &e) : answer(&o, &e);
     options_free(&o);
-    if (fflush(stdout) && ok)
-        ok = error_set(&e, ERROR_OUTPUT, "standard output could not be written");
-    if (!ok)
-        fprintf(stderr, "kvcalc: %s\n", e.message);
-    return ok ? exit_code : error_exit_code(e.kind);
+    ok = ok && output_written(&e);
+    return ok ? exit_code : fail(&e);
 }
