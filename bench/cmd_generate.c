@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT_CHUNK = 512, MAX_STOPS = 16 };
+enum { PROMPT_CHUNK = 512, MAX_STOPS = 16, MAX_TOKENS = 1 << 24 };
 enum { CHAT_POSITIONS = 8192 }; // of a chat in several turns, unless the model takes less
 
 struct answer {
@@ -48,8 +48,8 @@ static bool check_options(const struct options *o, struct error *e)
         return error_set(e, ERROR_USAGE, "'%s' needs '--prompt'", o->json ? "--json" : "--no-cache");
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s', expected --prompt", o->arg[0]);
-    if (o->max_tokens < 1)
-        return error_set(e, ERROR_USAGE, "'--max-tokens' is %d, expected 1 or more", o->max_tokens);
+    if (o->max_tokens < 1 || o->max_tokens > MAX_TOKENS)
+        return error_set(e, ERROR_USAGE, "'--max-tokens' is %d, expected 1 to %d", o->max_tokens, MAX_TOKENS);
     if (o->system && !o->chat)
         return error_set(e, ERROR_USAGE, "'--system' needs '--chat'");
     if (o->kv.n > 1 || o->block.n > 1 || o->weights.n > 1)
@@ -57,6 +57,8 @@ static bool check_options(const struct options *o, struct error *e)
                          o->kv.n > 1      ? "--kv"
                          : o->block.n > 1 ? "--block"
                                           : "--weights");
+    if (o->block.n && (o->block.value[0] < 0 || o->block.value[0] > MAX_TOKENS))
+        return error_set(e, ERROR_USAGE, "'--block' is %d, expected 0 to %d", o->block.value[0], MAX_TOKENS);
     return true;
 }
 

@@ -39,7 +39,7 @@ bool open_check_memory(const char *what, uint64_t bytes, struct error *e)
 struct kv_config kv_config_for(int32_t n_seqs, int32_t context, int32_t block_size, int32_t max_tokens, int32_t max_out)
 {
     int32_t size = block_size > 0 ? block_size : context;
-    int64_t n_blocks = (int64_t)n_seqs * ((context + size - 1) / size);
+    int64_t n_blocks = n_seqs * (((int64_t)context + size - 1) / size);
     return (struct kv_config){.n_blocks = n_blocks < INT32_MAX ? (int32_t)n_blocks : INT32_MAX,
                               .block_size = size,
                               .max_tokens = max_tokens,

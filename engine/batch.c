@@ -20,7 +20,7 @@ bool batch_make_uniform(struct batch *b, int32_t n_seqs, int32_t n_new, int32_t 
     if (n_seqs < 1 || n_new < 1 || context < n_new || block_size < 1)
         return error_set(e, ERROR_USAGE, "a batch of %d sequences with %d new tokens at context %d is impossible", n_seqs,
                          n_new, context);
-    int64_t n_tokens = (int64_t)n_seqs * n_new, stride = (context + block_size - 1) / block_size;
+    int64_t n_tokens = (int64_t)n_seqs * n_new, stride = ((int64_t)context + block_size - 1) / block_size;
     int64_t n_table = stride * n_seqs, n_values = 2 * n_tokens + 3 * (int64_t)n_seqs + 1 + n_table;
     if (n_values > INT32_MAX / 4)
         return error_set(e, ERROR_USAGE, "a batch of %d sequences with %d new tokens at context %d is too large", n_seqs,

@@ -199,9 +199,15 @@ static bool choose_cpus(const char *list, int32_t *cpu, int32_t *n, struct error
     }
     if (!parse_cpus(list, cpu, n, e))
         return false;
-    for (int32_t i = 0; i < *n; i++)
+    cpu_set_t seen;
+    CPU_ZERO(&seen);
+    for (int32_t i = 0; i < *n; i++) {
+        if (CPU_ISSET((size_t)cpu[i], &seen))
+            return error_set(e, ERROR_USAGE, "CPU %d appears twice in '%s'", cpu[i], list);
         if (!CPU_ISSET((size_t)cpu[i], &allowed))
             return error_set(e, ERROR_DEVICE, "CPU %d of '%s' is not one this process may use", cpu[i], list);
+        CPU_SET((size_t)cpu[i], &seen);
+    }
     return true;
 }
 
