@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// 73 years: differences of such times stay within 63 bits.
+static const double LONGEST_NS = 0x1p61;
+
 static const char *const DIFFERENCE_NAME[D_COUNT] = {"serialization", "ceiling", "executed",
                                                      "shortfall",     "gaps",    "observer"};
 
@@ -123,8 +126,11 @@ static bool add_prediction(struct attribution *a, const struct step_view *v, str
         !roofline_price_ops(v->plan, v->batch, v->hw, v->span, v->n_spans, v->price, e))
         return false;
     const double times[] = {p.bound_ns, p.floor_ns, p.roof_ns, p.spans_ns};
-    for (int i = 0; i <= T_SPANS; i++)
+    for (int i = 0; i <= T_SPANS; i++) {
         a->sum_ns[i] += times[i];
+        if (!(a->sum_ns[i] < LONGEST_NS))
+            return error_set(e, ERROR_UNSUPPORTED, "on '%s' these steps take longer than can be counted in ns", v->hw->name);
+    }
     a->has_hard &= p.floor_ns > 0;
     cost_add(&a->cost, &p.cost);
     return true;

@@ -1,32 +1,48 @@
 #include "roofline/cost.h"
 
+#include "engine/base/units.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 void cost_add(struct cost *sum, const struct cost *c)
 {
-    sum->weight_bytes += c->weight_bytes;
+    size_add(sum->weight_bytes, c->weight_bytes, &sum->weight_bytes);
     sum->expert_spread_bytes += c->expert_spread_bytes;
-    sum->kv_read_bytes += c->kv_read_bytes;
-    sum->kv_write_bytes += c->kv_write_bytes;
-    sum->act_bytes += c->act_bytes;
-    sum->link_bytes += c->link_bytes;
+    size_add(sum->kv_read_bytes, c->kv_read_bytes, &sum->kv_read_bytes);
+    size_add(sum->kv_write_bytes, c->kv_write_bytes, &sum->kv_write_bytes);
+    size_add(sum->act_bytes, c->act_bytes, &sum->act_bytes);
+    size_add(sum->link_bytes, c->link_bytes, &sum->link_bytes);
     for (int t = 0; t < DTYPE_COUNT; t++)
-        sum->flops[t] += c->flops[t];
+        size_add(sum->flops[t], c->flops[t], &sum->flops[t]);
 }
 
 uint64_t cost_flops(const struct cost *c)
 {
     uint64_t sum = 0;
     for (int t = 0; t < DTYPE_COUNT; t++)
-        sum += c->flops[t];
+        size_add(sum, c->flops[t], &sum);
     return sum;
 }
 
 uint64_t cost_bytes(const struct cost *c)
 {
-    return c->weight_bytes + c->kv_read_bytes + c->kv_write_bytes;
+    uint64_t sum;
+    size_add(c->weight_bytes, c->kv_read_bytes, &sum);
+    size_add(sum, c->kv_write_bytes, &sum);
+    return sum;
+}
+
+bool cost_countable(const struct cost *c)
+{
+    return cost_flops(c) != UINT64_MAX && cost_bytes(c) != UINT64_MAX && c->act_bytes != UINT64_MAX;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    size_mul(a, b, &a);
+    return a;
 }
 
 bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *e)
@@ -223,7 +239,7 @@ static uint64_t latent_flops(const struct op *op, uint64_t rows, uint64_t positi
     uint64_t H = (uint64_t)op->dim[0], R = (uint64_t)op->dim[1], n = (uint64_t)op->dim[2], r = (uint64_t)op->dim[3],
              v = (uint64_t)op->dim[4];
     uint64_t unfolded = positions * R * (n + v) + pairs * (n + r + v), absorbed = rows * R * (n + v) + pairs * (2 * R + r);
-    return 2 * H * (unfolded < absorbed ? unfolded : absorbed);
+    return product(2 * H, unfolded < absorbed ? unfolded : absorbed);
 }
 
 static void cost_of_latent(const struct cost_walk *w, const struct op *op, uint64_t rows, struct cost *out)
@@ -240,7 +256,7 @@ static void cost_of_index(const struct cost_walk *w, const struct op *op, uint64
     uint64_t key = kv_group_index_bytes(&w->plan->kv_group[op->kv_group]);
     out->kv_read_bytes = w->scored * key;
     out->kv_write_bytes = rows * key;
-    out->flops[op->compute] = 2 * w->scored_pairs * (uint64_t)op->dim[0] * (uint64_t)op->dim[1];
+    out->flops[op->compute] = product(w->scored_pairs, 2 * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]);
 }
 
 // A state is updated and read by outer and inner products: 3 of them per row in DeltaNet (S k, k v, S q), 2 in Mamba-2.
@@ -274,11 +290,11 @@ static void cost_of_op(struct cost_walk *w, const struct op *op, const struct sp
     case OP_EMBED:
     case OP_POSITION: read = rows * row_bytes_of(plan, op->weight); break;
     case OP_LINEAR:
-    case OP_ROUTE: *flops = 2 * rows * (uint64_t)op->dim[0] * (uint64_t)op->dim[1]; break;
+    case OP_ROUTE: *flops = product(2 * rows, (uint64_t)op->dim[0] * (uint64_t)op->dim[1]); break;
     case OP_KV_WRITE: out->kv_write_bytes = rows * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]); break;
     case OP_ATTN:
-        out->kv_read_bytes = w->positions[op->kv_group] * kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]);
-        *flops = 4 * (uint64_t)op->dim[0] * (uint64_t)op->dim[2] * w->pairs[op->kv_group];
+        out->kv_read_bytes = product(w->positions[op->kv_group], kv_group_token_bytes(plan, &plan->kv_group[op->kv_group]));
+        *flops = product(4 * (uint64_t)op->dim[0] * (uint64_t)op->dim[2], w->pairs[op->kv_group]);
         break;
     case OP_ALLREDUCE: // of all ranks' rows, each rank sends 2(n-1)/n (ring: reduce-scatter, then all-gather)
         out->link_bytes = 2 * (uint64_t)(op->dim[1] - 1) * slot_bytes(w, op->in[0], rows) / (uint64_t)op->dim[1];

@@ -20,9 +20,11 @@ struct cost {
     uint64_t flops[DTYPE_COUNT];  // by compute type; a multiply-add is 2
 };
 
+// Sums stay at UINT64_MAX once they get there: cost_countable tells.
 void cost_add(struct cost *sum, const struct cost *c);
 uint64_t cost_flops(const struct cost *c); // all types
 uint64_t cost_bytes(const struct cost *c); // weights + KV read + KV written (what `bound` and `roof` count)
+bool cost_countable(const struct cost *c); // false: more than 64 bits hold, as attention over millions of tokens may be
 
 // A walk over the operations of one step, in order: it remembers which tensors and slots have been paid for. Made once
 // per plan, begun anew for each step; begin takes O(slots + sequences), next O(1), and neither allocates.

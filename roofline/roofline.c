@@ -106,6 +106,8 @@ static double spread_of(const struct ceilings *c, const struct cost *cost, enum 
 bool roofline_check(const struct hardware *hw, const struct cost *cost, struct error *e)
 {
     struct ceilings c = best_ceilings(hw, cost);
+    if (!cost_countable(cost))
+        return error_set(e, ERROR_UNSUPPORTED, "a step with more FLOPs or bytes than 64 bits count cannot be priced");
     if (cost->link_bytes && !(c.link > 0))
         return error_set(e, ERROR_UNSUPPORTED, "'%s' has no link between devices, so tensor parallelism cannot be priced",
                          hw->name);

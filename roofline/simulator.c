@@ -69,6 +69,9 @@ static bool sim_run(void *self, const struct plan *plan, const struct batch *bat
         int64_t begin = (int64_t)s->now_ns;
         for (int32_t k = span.first; k < span.first + span.count; k++)
             s->now_ns += s->ops[k].span_ns;
+        if (!(s->now_ns < 0x1p62))
+            return error_set(e, ERROR_UNSUPPORTED, "on '%s' this takes longer than the simulated clock can count",
+                             s->hw->name);
         trace_add(trace, (struct trace_row){.span = span, .begin_ns = begin, .end_ns = (int64_t)s->now_ns});
     }
     return true;
