@@ -95,7 +95,7 @@ static bool put_statistics(struct result *r, const struct subject *s, struct err
 {
     int32_t n = s->n_samples;
     r->n_samples = n, r->n_blocks = s->n_blocks;
-    r->median_ns = stats_median(s->sample_ns, n);
+    r->median_ns = trunc(stats_median(s->sample_ns, n)); // whole, as the attribution takes it: its differences add up to it
     r->min_ns = stats_quantile(s->sample_ns, n, 0);
     r->avg_ns = stats_mean(s->sample_ns, n);
     r->stddev_ns = n > 1 ? stats_stddev(s->sample_ns, n) : NAN;
