@@ -20,9 +20,11 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-// The first signal lets the running step finish and everything be flushed; the second ends the process at once.
+// The first signal lets the running step finish and everything be flushed; the second ends the process at once. Nobody
+// reading the progress any more (a pipe into head) is no reason to stop.
 static void watch_signals(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

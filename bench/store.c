@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,20 +67,40 @@ static bool close_written(FILE *f, const char *path, struct error *e)
     return (!fclose(f) || !ok || no_output(path, e)) && ok;
 }
 
+// A file that is written beside the old one and takes its place when it is whole.
+struct replacement {
+    char path[PATH_SIZE], temporary[PATH_SIZE + 8];
+    FILE *f;
+};
+
+static bool replacement_open(struct replacement *r, const char *path, struct error *e)
+{
+    snprintf(r->path, sizeof r->path, "%s", path);
+    snprintf(r->temporary, sizeof r->temporary, "%s.new", path);
+    r->f = fopen(r->temporary, "we");
+    return r->f || no_output(path, e);
+}
+
+// ok: nothing went wrong so far; otherwise the old file stays.
+static bool replacement_close(struct replacement *r, bool ok, struct error *e)
+{
+    ok = close_written(r->f, r->path, ok ? e : NULL) && ok;
+    if (ok && rename(r->temporary, r->path))
+        ok = no_output(r->path, e);
+    if (!ok)
+        unlink(r->temporary);
+    return ok;
+}
+
 bool write_file(const char *path, const char *text, struct error *e)
 {
-    char temporary[PATH_SIZE];
-    snprintf(temporary, sizeof temporary, "%s.new", path);
-    FILE *f = text ? fopen(temporary, "we") : NULL;
-    if (!f)
-        return no_output(path, e);
-    fputs(text, f);
-    bool ok = close_written(f, path, e);
-    if (ok && rename(temporary, path))
-        ok = no_output(path, e);
-    if (!ok)
-        unlink(temporary);
-    return ok;
+    struct replacement r;
+    if (!text)
+        return error_set(e, ERROR_MEMORY, "no memory for '%s'", path);
+    if (!replacement_open(&r, path, e))
+        return false;
+    fputs(text, r.f);
+    return replacement_close(&r, true, e);
 }
 
 static bool write_meta(struct store *s, const char *finished, struct error *e)
@@ -149,6 +170,16 @@ static cJSON *stored_json(const struct stored *row)
     return json;
 }
 
+// What is written to a file that was removed or replaced would be lost without a word.
+static bool still_there(FILE *f, const char *path, struct error *e)
+{
+    struct stat open_file, named;
+    if (fstat(fileno(f), &open_file) || stat(path, &named))
+        return no_output(path, e);
+    return open_file.st_ino == named.st_ino ||
+           error_set(e, ERROR_OUTPUT, "'%s' was replaced while it was being written", path);
+}
+
 static bool append_line(FILE *f, cJSON *json, const char *path, struct error *e)
 {
     char *text = cJSON_PrintUnformatted(json);
@@ -182,7 +213,7 @@ static bool read_row(struct store *s, const cJSON *json, const char *where, stru
     struct stored row = {0};
     result_init(&row.result);
     bool ok = row_from_json(column, n, json, where, &row.result, e) && read_ops(json_member(json, "ops"), where, &row, e);
-    bool keep = ok && row.result.key[0] && strcmp(row.result.verdict, "failed");
+    bool keep = ok && row.result.key[0] && strcmp(row.result.verdict, "failed") && !store_find(s, row.result.key);
     if (keep && keep_row(s, row, e))
         return true;
     stored_free(&row);
@@ -287,16 +318,14 @@ static bool read_old_meta(struct store *s, const struct scenario *scenario, stru
 // Rows that stay are written anew: without the failed ones and without half a line at the end.
 static bool rewrite_rows(struct store *s, struct error *e)
 {
-    char path[PATH_SIZE], temporary[PATH_SIZE + 8];
-    path_of(s, ROWS, path);
-    snprintf(temporary, sizeof temporary, "%s.new", path);
-    FILE *f = fopen(temporary, "we");
-    bool ok = f || no_output(temporary, e);
+    char path[PATH_SIZE];
+    struct replacement r;
+    if (!replacement_open(&r, path_of(s, ROWS, path), e))
+        return false;
+    bool ok = true;
     for (int32_t i = 0; ok && i < s->n_rows; i++)
-        ok = append_line(f, stored_json(&s->row[i]), path, e);
-    if (f)
-        ok = close_written(f, path, e) && ok;
-    return ok && (!rename(temporary, path) || no_output(path, e));
+        ok = append_line(r.f, stored_json(&s->row[i]), path, e);
+    return replacement_close(&r, ok, e);
 }
 
 static bool load_old(struct store *s, const struct scenario *scenario, struct error *e)
@@ -366,16 +395,40 @@ static FILE *open_append(const struct store *s, int suffix, struct error *e)
     return f;
 }
 
+// Whoever writes a result holds a lock on its rows, which ends with the process, however that ends.
+static bool lock_rows(const struct store *s, int fd, struct error *e)
+{
+    char path[PATH_SIZE];
+    if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+        return true; // a file system without locks is no reason not to measure
+    return error_set(e, ERROR_OUTPUT, "'%s' is being written by another kvbench", path_of(s, ROWS, path));
+}
+
+// Before anything is moved or read: the rows that are there may belong to a sweep that still runs.
+static bool check_idle(const struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    int fd = open(path_of(s, ROWS, path), O_RDONLY | O_CLOEXEC);
+    bool ok = fd < 0 || lock_rows(s, fd, e);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
 bool store_open(struct store *s, const char *folder, const struct scenario *scenario, bool resume, cJSON *meta,
                 struct error *e)
 {
     *s = (struct store){.on_disk = folder, .meta = meta};
     if (!folder)
         return true;
+    bool ok = (*folder && strlen(folder) < sizeof s->folder) ||
+              error_set(e, ERROR_USAGE, "the folder of results has a name of %zu bytes, expected 1 to %zu", strlen(folder),
+                        sizeof s->folder - 1);
     snprintf(s->folder, sizeof s->folder, "%s", folder);
     snprintf(s->name, sizeof s->name, "%s", scenario->name);
-    bool ok = make_folder(folder, e) && (resume ? load_old(s, scenario, e) : move_old(s, e)) && write_meta(s, NULL, e) &&
-              (s->rows = open_append(s, ROWS, e)) && (s->blocks = open_append(s, BLOCKS, e));
+    ok = ok && make_folder(folder, e) && check_idle(s, e) && (resume ? load_old(s, scenario, e) : move_old(s, e)) &&
+         (s->rows = open_append(s, ROWS, e)) && lock_rows(s, fileno(s->rows), e) && write_meta(s, NULL, e) &&
+         (s->blocks = open_append(s, BLOCKS, e));
     if (!ok)
         store_close(s);
     return ok;
@@ -406,13 +459,15 @@ bool store_add(struct store *s, struct result *row, struct op_result *op, int32_
         stored_free(&stored);
         return false;
     }
-    return !s->on_disk || append_line(s->rows, stored_json(&stored), path_of(s, ROWS, path), e);
+    return !s->on_disk ||
+           (append_line(s->rows, stored_json(&stored), path_of(s, ROWS, path), e) && still_there(s->rows, path, e));
 }
 
 bool store_add_block(struct store *s, const struct sample_block *block, struct error *e)
 {
     char path[PATH_SIZE];
-    return !s->on_disk || append_line(s->blocks, block_json(block), path_of(s, BLOCKS, path), e);
+    return !s->on_disk ||
+           (append_line(s->blocks, block_json(block), path_of(s, BLOCKS, path), e) && still_there(s->blocks, path, e));
 }
 
 static bool write_csv(const struct store *s, struct error *e)
@@ -420,13 +475,13 @@ static bool write_csv(const struct store *s, struct error *e)
     char path[PATH_SIZE];
     int32_t n;
     const struct column *column = result_columns(&n);
-    FILE *f = fopen(path_of(s, CSV, path), "we");
-    if (!f)
-        return no_output(path, e);
-    csv_header(f, column, n);
+    struct replacement r;
+    if (!replacement_open(&r, path_of(s, CSV, path), e))
+        return false;
+    csv_header(r.f, column, n);
     for (int32_t i = 0; i < s->n_rows; i++)
-        csv_row(f, column, n, &s->row[i].result);
-    return close_written(f, path, e);
+        csv_row(r.f, column, n, &s->row[i].result);
+    return replacement_close(&r, true, e);
 }
 
 static bool write_ops_csv(const struct store *s, struct error *e)
@@ -434,14 +489,14 @@ static bool write_ops_csv(const struct store *s, struct error *e)
     char path[PATH_SIZE];
     int32_t n;
     const struct column *column = op_columns(&n);
-    FILE *f = fopen(path_of(s, OPS_CSV, path), "we");
-    if (!f)
-        return no_output(path, e);
-    csv_header(f, column, n);
+    struct replacement r;
+    if (!replacement_open(&r, path_of(s, OPS_CSV, path), e))
+        return false;
+    csv_header(r.f, column, n);
     for (int32_t i = 0; i < s->n_rows; i++)
         for (int32_t k = 0; k < s->row[i].n_ops; k++)
-            csv_row(f, column, n, &s->row[i].op[k]);
-    return close_written(f, path, e);
+            csv_row(r.f, column, n, &s->row[i].op[k]);
+    return replacement_close(&r, true, e);
 }
 
 bool store_hardware(struct store *s, const struct hardware *hw, struct error *e)
@@ -451,11 +506,11 @@ bool store_hardware(struct store *s, const struct hardware *hw, struct error *e)
         return true;
     cJSON_DeleteItemFromObject(s->meta, "ceilings");
     cJSON_AddItemToObject(s->meta, "ceilings", hardware_json(hw));
-    FILE *f = fopen(path_of(s, ROOFS_CSV, path), "we");
-    if (!f)
-        return no_output(path, e);
-    roofs_csv(f, hw);
-    return close_written(f, path, e) && write_meta(s, NULL, e);
+    struct replacement r;
+    if (!replacement_open(&r, path_of(s, ROOFS_CSV, path), e))
+        return false;
+    roofs_csv(r.f, hw);
+    return replacement_close(&r, true, e) && write_meta(s, NULL, e);
 }
 
 bool store_finish(struct store *s, bool complete, struct error *e)

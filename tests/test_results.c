@@ -412,6 +412,72 @@ static void test_full_disk(void **state)
     store_close(&store);
 }
 
+// A line copied by hand is one point all the same.
+static void test_repeated_rows(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    add(&store, "p1", "ok");
+    store_close(&store);
+    open_store(&store, state, &s, true);
+    assert_int_equal(store.n_rows, 1);
+    store_close(&store);
+}
+
+// The second is refused before it moves or overwrites what the first is writing.
+static void test_two_at_once(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store first, second;
+    struct error e = {0};
+    open_store(&first, state, &s, false);
+    add(&first, "p1", "ok");
+    for (int resume = 0; resume < 2; resume++) {
+        assert_false(store_open(&second, *state, &s, resume, meta_of(&s), &e));
+        assert_int_equal(error_exit_code(e.kind), 1);
+        assert_non_null(strstr(e.message, "another kvbench"));
+    }
+    add(&first, "p2", "ok");
+    finish(&first, true);
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2);
+    open_store(&second, state, &s, true);
+    store_close(&second);
+}
+
+// Rows written to a file without a name would be lost: the sweep must end, and say so.
+static void test_removed_while_running(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    struct result r;
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    assert_int_equal(remove(path_in(state, "a.jsonl")), 0);
+    result_init(&r);
+    assert_false(store_add(&store, &r, NULL, 0, &e));
+    assert_int_equal(error_exit_code(e.kind), 1);
+    assert_non_null(strstr(e.message, "a.jsonl"));
+    store_close(&store);
+}
+
+static void test_folder_names(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    char name[700];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = 0;
+    assert_false(store_open(&store, name, &s, false, meta_of(&s), &e));
+    assert_int_equal(error_exit_code(e.kind), 2);
+    assert_false(store_open(&store, "", &s, false, meta_of(&s), &e));
+    assert_int_equal(error_exit_code(e.kind), 2);
+}
+
 static void test_memory_only(void **state)
 {
     (void)state;
@@ -438,6 +504,10 @@ int main(void)
         WITH_FOLDER(test_older_results_are_kept),
         WITH_FOLDER(test_lone_table_is_kept),
         WITH_FOLDER(test_resume),
+        WITH_FOLDER(test_repeated_rows),
+        WITH_FOLDER(test_two_at_once),
+        WITH_FOLDER(test_removed_while_running),
+        cmocka_unit_test(test_folder_names),
         WITH_FOLDER(test_corrupt_rows),
         cmocka_unit_test(test_unwritable),
         WITH_FOLDER(test_full_disk),

@@ -26,6 +26,8 @@ refused 'unknown hardware' '{"name": "bad", "model": "qwen3-0.6b", "hardware": "
 refused 'an unknown KV type' '{"name": "bad", "model": "qwen3-0.6b", "decode": {"batch": [1], "context": [64], "kv": ["int9"]}}' int9
 refused 'text after the JSON' '{"name": "bad", "model": "qwen3-0.6b"} x' bad.json
 refused 'a truncated scenario' '{"name": "bad", "model": ' bad.json
+refused 'a key that appears twice' '{"name": "bad", "model": "qwen3-0.6b", "samples": 3, "samples": 5}' "'samples' appears twice"
+refused 'a line break in a name' '{"name": "bad", "model": "a\nb"}' 'a[?]b'
 run 2 'a scenario that is not there' "$KVBENCH" sweep "$WORK/none.json"
 err none.json
 one_err
@@ -34,6 +36,29 @@ one_err
 run 2 'a number that is none' "$KVBENCH" run --model qwen3-0.6b --context 64 --threads two
 err threads
 one_err
+
+small=tests/golden/qwen3 point="--model tests/golden/qwen3 --context 8"
+usage() { # NAME REGEX COMMAND...: refused in one line
+    run 2 "$1" "${@:3}"
+    one_err
+    err "$2"
+}
+# shellcheck disable=SC2086 # $point is several words
+{
+    usage 'an empty list of types' "'--kv'" "$KVBENCH" run $point --kv ''
+    usage 'a list of types that ends in a comma' "'--kv'" "$KVBENCH" run $point --kv bf16,
+    usage 'a CPU named twice' 'CPU 0 appears twice' "$KVBENCH" run $point --cpu-list 0,0
+    usage 'a results folder without a name' folder "$KVBENCH" sweep "$(scenario ok '{"model": "tests/golden/qwen3"}')" --out ''
+}
+usage 'more tokens than can be counted' "'--max-tokens'" "$KVBENCH" generate --model $small --prompt a --max-tokens 2147483647
+usage 'a block of -1' "'--block'" "$KVBENCH" generate --model $small --prompt a --block -1
+usage 'no ranks' "'--tp'" "$KVCALC" --model llama-3-8b --gpu h100-sxm --context 4096 --tp 0
+run 3 'more FLOPs than 64 bits count' "$KVBENCH" predict --model llama-3.1-405b --hardware h100-sxm -p 8388608
+one_err
+echo '{"name": "bad", "hard": {"bandwidth_GBps": 1e-300, "peak_TFLOPS": {"bf16": 1}}}' >"$WORK/slowest.json"
+run 3 'hardware that takes ages' "$KVBENCH" predict --model qwen3-0.6b --hardware "$WORK/slowest.json" --ops
+one_err
+run 0 'the longest context there is' "$KVCALC" --model llama-3-8b --gpu h100-sxm --context 2147483647 --batch 1
 
 # Files of a model, damaged. The undamaged ones pass in test_golden.
 damaged() { # NAME FILE REGEX: `verify` refuses the model in $WORK/model
@@ -81,7 +106,20 @@ if [ -w /dev/full ]; then
     list_to_full() { "$KVBENCH" list hardware >/dev/full; }
     run 1 'standard output that is full' list_to_full
     err 'standard output'
+    # shellcheck disable=SC2317
+    help_to_full() { "$KVBENCH" --help >/dev/full; }
+    run 1 'help to a full standard output' help_to_full
+    one_err
 fi
+
+# shellcheck disable=SC2317
+list_to_closed() { "$KVBENCH" list models >&-; }
+run 1 'standard output that is closed' list_to_closed
+one_err
+# shellcheck disable=SC2317
+sweep_to_head() { "$KVBENCH" sweep "$(scenario pipe '{"model": "tests/golden/qwen3", "backend": "null"}')" --out "$WORK/piped" 2>&1 >/dev/null | head -c 1; }
+run 0 'progress that nobody reads' sweep_to_head
+is 'the sweep is finished all the same' "$(grep -c '^decode\|^prefill' "$WORK/piped/pipe.csv")" 2
 
 # What this machine cannot run.
 if [ -e /dev/nvidia0 ]; then
