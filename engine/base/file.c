@@ -28,7 +28,7 @@ static bool map_descriptor(struct file *f, int fd, const char *path, struct erro
 bool file_open(struct file *f, const char *path, struct error *e)
 {
     *f = (struct file){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a named pipe is refused, not waited for
     if (fd < 0)
         return error_set(e, ERROR_FILE, "'%s': %s", path, strerror(errno));
     bool ok = map_descriptor(f, fd, path, e);

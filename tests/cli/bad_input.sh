@@ -31,6 +31,9 @@ refused 'a line break in a name' '{"name": "bad", "model": "a\nb"}' 'a[?]b'
 run 2 'a scenario that is not there' "$KVBENCH" sweep "$WORK/none.json"
 err none.json
 one_err
+mkfifo "$WORK/pipe.json"
+run 2 'a scenario that is a named pipe' timeout 10 "$KVBENCH" sweep "$WORK/pipe.json"
+one_err
 run 2 'no scenario' "$KVBENCH" sweep
 one_err
 run 2 'a number that is none' "$KVBENCH" run --model qwen3-0.6b --context 64 --threads two
