@@ -31,8 +31,8 @@ refused 'a line break in a name' '{"name": "bad", "model": "a\nb"}' 'a[?]b'
 run 2 'a scenario that is not there' "$KVBENCH" sweep "$WORK/none.json"
 err none.json
 one_err
-mkfifo "$WORK/pipe.json"
-run 2 'a scenario that is a named pipe' timeout 10 "$KVBENCH" sweep "$WORK/pipe.json"
+mkfifo "$WORK/fifo.json"
+run 2 'a scenario that is a named pipe' timeout 10 "$KVBENCH" sweep "$WORK/fifo.json"
 one_err
 run 2 'no scenario' "$KVBENCH" sweep
 one_err
