@@ -8,9 +8,9 @@ set xlabel n_pred ? 'fitted prediction (ms)' : roof_name . ' (ms)'
 set ylabel 'measured (ms)'
 shown(name) = column('kind') > 0 ? column(name) : NaN
 stats points using (shown(predicted)) name 'X' nooutput
-stats points using (shown('ms')) name 'Y' nooutput
-stats points using (shown('low')) name 'L' nooutput
-stats points using (shown('high')) name 'H' nooutput
+end_of(name) = shown(name) == shown(name) ? shown(name) : shown('ms') # of an interval; NaN is not itself
+stats points using (end_of('low')) name 'L' nooutput
+stats points using (end_of('high')) name 'H' nooutput
 least = X_min < L_min ? X_min : L_min
 most = X_max > H_max ? X_max : H_max
 call 'plots/axis.gp' 'x'
@@ -50,5 +50,5 @@ plot for [i = 1:bands] NaN with boxes fc rgb word(BAND, 1) title 'within 25 %', 
      for [k = 1:n_kinds] for [b = 1:n] points using (X(k, b, 1)):(column('ms')) with points pt hollow(k) ps 1.4 * scale lw 2 lc rgb ramp(b, n) notitle, \
      for [k = 1:n_kinds] NaN with points pt filled(k) ps 1.4 * scale lc rgb GREY title KIND[k], \
      for [b = 1:n] NaN with points pt 7 ps 1.4 * scale lc rgb ramp(b, n) title 'batch ' . word(all_batches, b), \
-     NaN with lines lw 1.1 lc rgb GREY title '95 % interval', \
+     for [i = 1:n_intervals ? 1 : 0] NaN with lines lw 1.1 lc rgb GREY title '95 % interval', \
      for [i = 1:n_noisy ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: noisy'

@@ -160,7 +160,7 @@ function choose_slice(    i) {
         if (!known(value[i, "ms"]) && verdict[i] != "predicted") n_failed++
         if (!known(value[i, "ms"]) && !known(value[i, "roof"])) continue
         n_measured += known(value[i, "ms"]); n_roof += known(value[i, "roof"]); n_bound += known(value[i, "bound"]); n_pred += known(value[i, "pred"])
-        n_noisy += noisy[i]
+        n_noisy += noisy[i]; n_intervals += known(value[i, "low"])
         batches["all"] = add(batches["all"], batch[i])
         lengths = add(lengths, context[i])
         if (!in_slice[i]) continue
@@ -336,6 +336,7 @@ function team_text() {
 }
 function machine_name(    hw) {
     hw = part[shown, "hardware"]
+    if (hw == "") return "run by the " part[shown, "backend"] " backend"
     hw = hw in title && title[hw] != "" ? title[hw] : hw
     return part[shown, "backend"] ~ /^(cpu|null)$/ && part[shown, "hardware"] !~ /^cpu-/ ? "run by the " part[shown, "backend"] " backend, roof of " hw : hw
 }
@@ -353,7 +354,7 @@ function write_facts(    out, name, k) {
     print "n_roofs = " n_roofs + 0 "; roof_kinds = " quote(roof_kinds) "; roof_types = " quote(roof_types) "; roof_runs_as = " quote(roof_runs_as) > out
     print "roof_GBps = " quote(roof_GBps) "; roof_GFLOPps = " quote(roof_GFLOPps) > out
     print "n_measured = " n_measured + 0 "; n_roof = " n_roof + 0 "; n_bound = " n_bound + 0 "; n_pred = " n_pred + 0 > out
-    print "n_noisy = " n_noisy + 0 "; noisy_main = " noisy_main + 0 "; noisy_kv_batch = " noisy_kv_batch + 0 "; kv_batch = " quote(kv_batch) "; n_failed = " n_failed + 0 > out
+    print "n_intervals = " n_intervals + 0 "; n_noisy = " n_noisy + 0 "; noisy_main = " noisy_main + 0 "; noisy_kv_batch = " noisy_kv_batch + 0 "; kv_batch = " quote(kv_batch) "; n_failed = " n_failed + 0 > out
     print "time_range = " quote(range("ms low high roof bound", main)) "; rate_range = " quote(range("rate rate_low rate_high rate_roof rate_bound", main)) > out
     print "kv_range = " quote(range("ms low high roof bound", of_kv_batch)) > out
     print "bar_phases = " quote(bar_phases) "; bar_begins = " quote(bar_begins) "; bar_ends = " quote(bar_ends) > out
@@ -375,7 +376,7 @@ END {
     choose_roofs()
     write_ops()
     write_facts()
-    picture("roofline", lengths != "" && n_roofs, lengths != "" ? "no ceilings of " part[shown, "hardware"] " beside it" : "no points")
+    picture("roofline", lengths != "" && n_roofs, lengths != "" ? "no ceilings of " (part[shown, "hardware"] == "" ? "its hardware" : part[shown, "hardware"]) " beside it" : "no points")
     picture("decode_batch", count(batches["decode"]) > 1, "fewer than two batch sizes in decode")
     picture("throughput_batch", count(batches["decode"]) > 1, "fewer than two batch sizes in decode")
     picture("decode_context", count(contexts["decode"]) > 1, "fewer than two context lengths in decode")
