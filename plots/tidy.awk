@@ -133,12 +133,17 @@ function varies(what,    s) {
     for (s = 2; s <= n_slices; s++) if (part[s, what] != part[1, what]) return 1
     return 0
 }
+function computes_vary(s,    t) { # among slices of the same weights
+    for (t = 1; t <= n_slices; t++)
+        if (part[s, "weights"] == part[t, "weights"] && part[s, "compute"] != part[t, "compute"]) return 1
+    return 0
+}
 # The parts of a slice's name that tell it from others; this machine's hardware is named after its threads.
 function slice_name(s,    name) {
     if (varies("hardware") && part[s, "hardware"] !~ /^cpu-[0-9]+t$/) name = name "-" part[s, "hardware"]
     if (varies("backend")) name = name "-" part[s, "backend"]
     if (varies("weights")) name = name "-" part[s, "weights"]
-    if (varies("compute")) name = name "-as-" part[s, "compute"]
+    if (computes_vary(s)) name = name "-as-" part[s, "compute"]
     if (varies("tp")) name = name "-tp" part[s, "tp"]
     if (varies("threads")) name = name "-t" part[s, "threads"]
     if (varies("block")) name = name "-blk" part[s, "block"]
