@@ -77,6 +77,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(probe_GFLOPps, real, "GFLOP/s", "median of the arithmetic probes beside the samples (compute-limited points)")        \
     X(kv_bytes_per_token, count, "B", "KV of one token of one sequence, all layers")                                        \
     X(model_bytes, count, "B", "weights in memory")                                                                         \
+    X(load_ns, count, "ns", "from opened files to weights in memory")                                                       \
+    X(repack_ns, count, "ns", "share of load_ns that went into conversion and another order, not into reading")             \
     X(memory_bytes, count, "B", "weights, KV and activations held by the backend")                                          \
     X(peak_memory_bytes, count, "B", "highest resident memory of the process so far")                                       \
     X(test_time, text, "", "when the first sample was taken, RFC 3339, UTC")                                                \

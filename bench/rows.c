@@ -203,6 +203,8 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
 {
     r->peak_memory_bytes = (int64_t)environment_peak_memory();
     r->memory_bytes = (int64_t)c->memory_bytes;
+    if (c->load_ns)
+        r->load_ns = c->load_ns, r->repack_ns = c->repack_ns;
     if (!put_samples(r, s, e) || !put_statistics(r, s, e))
         return false;
     if (s->has_price) {

@@ -15,10 +15,11 @@ enum { ENOUGH_SAMPLES = 3 };
 struct row_context {
     const struct scenario *scenario;
     const struct plan *plan;
-    const char *backend, *isa; // isa: or NULL
-    const struct hardware *hw; // the roof's, or NULL
-    int32_t threads;           // used; 0: unknown
-    uint64_t memory_bytes;     // held by the backend
+    const char *backend, *isa;  // isa: or NULL
+    const struct hardware *hw;  // the roof's, or NULL
+    int32_t threads;            // used; 0: unknown
+    uint64_t memory_bytes;      // held by the backend
+    int64_t load_ns, repack_ns; // of the weights; load_ns 0: none were loaded
 };
 
 // Names and shapes only: also for points that could not be measured.

@@ -302,13 +302,15 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
                                    .backend = r->scenario->backend,
                                    .device = r->device,
                                    .weights = p->own_weights ? NULL : dtype_name(p->weights),
-                                   .seed = (uint64_t)r->scenario->seed};
+                                   .seed = (uint64_t)r->scenario->seed,
+                                   .quiet = !r->progress->f};
     request.device.threads = p->threads;
     progress_note(r->progress, "loading '%s'", request.model);
     u->context = (struct row_context){.scenario = r->scenario, .backend = r->scenario->backend};
     if (!open_model(&u->opened, &request, e))
         return false;
     u->context.backend = u->opened.backend.name;
+    u->context.load_ns = u->opened.weights.load_ns, u->context.repack_ns = u->opened.weights.repack_ns;
     if (!strcmp(u->opened.backend.name, "cpu")) {
         u->context.isa = cpu_isa_selected(&u->opened.backend);
         u->context.threads = environment_threads(p->threads, r->device.cpu_list);
