@@ -338,8 +338,10 @@ static bool run(struct answer *a, struct opened *opened, struct error *e)
     const struct options *o = a->o;
     if (!sampler_init(&sampler, (float)o->temperature, o->top_k, (float)o->top_p, (uint64_t)o->seed, e))
         return false;
-    bool ok = open_all(opened, a, e) && adopt_sampling(&sampler, o, &opened->model, e) &&
-              (in_turns(o) ? converse : generate_once)(a, opened, &sampler, e);
+    bool ok = open_all(opened, a, e) && adopt_sampling(&sampler, o, &opened->model, e);
+    if (ok && !o->quiet)
+        open_print_loading(stderr, opened);
+    ok = ok && (in_turns(o) ? converse : generate_once)(a, opened, &sampler, e);
     session_free(&opened->engine, &a->session);
     sampler_free(&sampler);
     return ok;

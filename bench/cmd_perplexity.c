@@ -57,6 +57,8 @@ static bool measure(struct opened *opened, const struct options *o, const struct
     if (!o->json)
         printf("%s, %s weights, %s KV, on '%s' (%d tokens)\n", opened->model.spec.name,
                dtype_name(plan_weight_type(opened->plan)), dtype_name(kv), o->text, ids->n);
+    if (!o->json)
+        open_print_loading(stdout, opened);
     if (!perplexity_measure(opened, &options, ids->id, ids->n, &p, e))
         return false;
     if (o->json)

@@ -68,8 +68,10 @@ static bool print_json(const struct opened *o, const struct verify_options *opti
 static bool report_all(struct opened *o, const struct options *options, const struct verify_options *v, struct error *e)
 {
     struct verify_report report = {.on_check = options->json ? NULL : print_check};
-    if (!options->json)
+    if (!options->json) {
         print_header(o, v, options->golden);
+        open_print_loading(stdout, o);
+    }
     bool ok = options->golden ? verify_golden(o, v, options->golden, &report, e) : verify_protocol(o, v, &report, e);
     if (!ok || (options->json && !print_json(o, v, &report, e)))
         return false;

@@ -1,5 +1,6 @@
 #include "bench/open.h"
 
+#include "bench/environment.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/units.h"
@@ -7,6 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { SHOWN_BYTES = 256 << 20 }; // weights from this size on take long enough for progress to be shown
 
 struct open_request open_request_of(const struct options *o)
 {
@@ -15,7 +19,8 @@ struct open_request open_request_of(const struct options *o)
                                  .backend = o->backend,
                                  .device = {.threads = threads, .cpu_list = o->cpu_list, .isa = o->isa, .device = o->device},
                                  .weights = o->weights.n ? o->weights.value[0] : NULL,
-                                 .seed = (uint64_t)o->seed};
+                                 .seed = (uint64_t)o->seed,
+                                 .quiet = o->quiet};
 }
 
 bool open_parse_type(const char *name, enum dtype *out, struct error *e)
@@ -82,6 +87,28 @@ uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *
     return peak;
 }
 
+// Redraws one line; gone when all is there.
+static void show_loading(void *ctx, uint64_t done, uint64_t total)
+{
+    char size[24];
+    fprintf(stderr, "\r\033[K");
+    if (done < total)
+        fprintf(stderr, "loading '%s': %.0f %% of %s", (const char *)ctx, 100 * (double)done / (double)total,
+                format_bytes(total, size));
+    fflush(stderr);
+}
+
+void open_print_loading(FILE *f, const struct opened *o)
+{
+    char all[24], owned[24], peak[24];
+    const struct weights *w = &o->weights;
+    if (!w->tensor)
+        return; // a backend that holds none
+    fprintf(f, "loaded %s in %.3f s (read %.3f s, repack %.3f s; %s in copies), peak memory %s\n",
+            format_bytes(plan_weight_bytes(o->plan), all), 1e-9 * (double)w->load_ns, 1e-9 * (double)w->read_ns,
+            1e-9 * (double)w->repack_ns, format_bytes(w->owned_bytes, owned), format_bytes(environment_peak_memory(), peak));
+}
+
 static bool load_weights(struct opened *o, const struct open_request *request, struct error *e)
 {
     if (!engine_supports(o->plan, &o->backend, e))
@@ -92,6 +119,8 @@ static bool load_weights(struct opened *o, const struct open_request *request, s
         return error_set(e, ERROR_FILE, "'%s' holds no weights, expected safetensors or a GGUF file", request->model);
     char what[192];
     snprintf(what, sizeof what, "'%s'", o->model.spec.name);
+    if (!request->quiet && plan_weight_bytes(o->plan) >= SHOWN_BYTES && isatty(STDERR_FILENO))
+        o->model.on_loaded = show_loading, o->model.ctx = o->model.spec.name;
     return open_check_memory(what, plan_weight_bytes(o->plan), e) &&
            model_weights(&o->model, o->plan, request->seed, request->device.threads, &o->weights, e);
 }

@@ -12,6 +12,7 @@ struct open_request {
     struct backend_options device;
     const char *weights; // a type's name; NULL: the model's own
     uint64_t seed;       // of random weights
+    bool quiet;          // no progress of loading
 };
 
 // Everything a command opens, in the order of opening. Do not move it: the plan options point at the model.
@@ -46,6 +47,9 @@ struct kv_config kv_config_for(int32_t n_seqs, int32_t context, int32_t block_si
 // Bytes of the KV pool, and of the activations alive at once in the largest step (as f32).
 uint64_t open_kv_bytes(const struct plan *plan, const struct kv_config *kv);
 uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *kv);
+
+// "loaded 93.81 MiB in 0.214 s (read 0.150 s, repack 0.064 s; 12.00 MiB of it copied), peak memory 310.1 MiB", to f.
+void open_print_loading(FILE *f, const struct opened *o);
 
 // False with ERROR_MEMORY and the numbers if `bytes` more for `what` cannot be taken here.
 bool open_check_memory(const char *what, uint64_t bytes, struct error *e);

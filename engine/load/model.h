@@ -20,6 +20,9 @@ struct model {
     enum model_format format;
     char path[1024];
     struct model_files *files; // owned: mapped files and their directory of tensors; NULL for MODEL_CONFIG
+    // When not NULL, called while model_weights loads, from one thread at a time: bytes of weights that are ready.
+    void (*on_loaded)(void *ctx, uint64_t done, uint64_t total);
+    void *ctx;
 };
 
 // path: a folder with config.json (weights optional: then MODEL_CONFIG), a .gguf file, or a config.json.
@@ -39,6 +42,9 @@ struct weights {
     void **owned;          // buffers that are not mapped from a file
     int32_t n_owned;
     uint64_t owned_bytes;
+    // How long it took: load_ns on the clock, parted as the threads' time was into reading (page-in and the search for NaN)
+    // and repacking (conversion, another order of rows, making random values).
+    int64_t load_ns, read_ns, repack_ns;
 };
 
 // The plan's tensors: pointers into the mapped file where it serves as it is, owned copies where not (Llama's q and k row

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20, CHUNK_BYTES = 1 << 20, BLOCK_MAX = 256 };
 
@@ -42,6 +43,9 @@ struct loading {
     pthread_mutex_t lock;
     int32_t failed; // lowest tensor with a value that is not finite; INT32_MAX: none
     bool no_memory;
+    uint64_t done, total;       // bytes
+    int64_t read_ns, repack_ns; // of all threads
+    int64_t told_ns;            // when on_loaded was last called
 };
 
 static uint64_t row_bytes_of(enum dtype type, int32_t cols)
@@ -294,9 +298,37 @@ static bool rows_finite(enum dtype type, const void *data, int32_t cols, const s
     return values_finite(type, (const uint8_t *)data + (uint64_t)c->first * row_bytes, (uint64_t)c->count * row_bytes);
 }
 
+// Reads ahead what will be used where it lies: page by page would be slower.
+static void read_ahead(const struct loading *l)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
+        const struct stored_tensor *s = l->origin[i].stored;
+        uintptr_t at = s ? (uintptr_t)s->data / page * page : 0;
+        if (s && s->bytes)
+            madvise((void *)at, (uintptr_t)s->data + s->bytes - at, MADV_WILLNEED); // advice only
+    }
+}
+
+// Books a chunk, and says so at most ten times a second.
+static void chunk_done(struct loading *l, const struct chunk *c, int64_t began_ns, int64_t read_ns)
+{
+    const struct model *m = l->model;
+    int64_t now = clock_ns();
+    pthread_mutex_lock(&l->lock);
+    l->read_ns += read_ns - began_ns, l->repack_ns += now - read_ns;
+    l->done += row_bytes_of(l->tensor[c->tensor].dtype, l->tensor[c->tensor].cols) * (uint64_t)c->count;
+    if (m->on_loaded && (now - l->told_ns > 100000000 || l->done == l->total)) {
+        m->on_loaded(m->ctx, l->done, l->total);
+        l->told_ns = now;
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
 static void load_chunk(void *ctx, int64_t i)
 {
     struct loading *l = ctx;
+    int64_t began_ns = clock_ns();
     const struct chunk *c = &l->chunk[i];
     const struct origin *o = &l->origin[c->tensor];
     const struct tensor *t = &l->tensor[c->tensor];
@@ -304,24 +336,28 @@ static void load_chunk(void *ctx, int64_t i)
     uint8_t *at = (uint8_t *)(uintptr_t)t->data + (uint64_t)c->first * row_bytes; // written only where it is owned
     if (o->source == SOURCE_RANDOM) {
         random_fill(&l->plan->tensor[c->tensor], c->tensor, l->seed, c->first, c->count, at);
+        chunk_done(l, c, began_ns, began_ns);
         return;
     }
     const struct tensor_spec *spec = &l->plan->tensor[c->tensor];
     bool in_rows = o->source == SOURCE_MAPPED || t->rows > 1, copied = true; // a vector may lie in blocks: checked as f32
     bool finite = !in_rows || rows_finite(o->stored->dtype, stored_data(o, spec), t->cols, c);
+    int64_t read_ns = clock_ns();
     if (finite && o->source == SOURCE_COPIED) {
         copied = t->rows == 1 ? copy_vector(o, t, at) : copy_rows(o, t, c, at);
         finite = !copied || rows_finite(t->dtype, t->data, t->cols, c); // large f32 values overflow f16
     }
     if (!finite || !copied)
         note_failure(l, c->tensor, !copied);
+    chunk_done(l, c, began_ns, read_ns);
 }
 
 static bool load_all(struct loading *l, int32_t threads, struct error *e)
 {
     char name[96];
     const struct model *m = l->model;
-    l->failed = INT32_MAX;
+    l->failed = INT32_MAX, l->total = plan_weight_bytes(l->plan);
+    read_ahead(l);
     parallel_for(threads, l->n_chunks, load_chunk, l);
     if (l->no_memory)
         return error_set(e, ERROR_MEMORY, "'%s': no memory to convert weights", m->path);
@@ -341,9 +377,18 @@ static bool check_request(const struct model *m, const struct plan *plan, struct
     return true;
 }
 
+static void book_time(const struct loading *l, int64_t load_ns, struct weights *out)
+{
+    double all = (double)l->read_ns + (double)l->repack_ns;
+    out->load_ns = load_ns;
+    out->read_ns = all > 0 ? (int64_t)((double)load_ns * ((double)l->read_ns / all)) : 0;
+    out->repack_ns = load_ns - out->read_ns;
+}
+
 bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
                    struct error *e)
 {
+    int64_t began_ns = clock_ns();
     *out = (struct weights){0};
     if (!check_request(m, plan, e))
         return false;
@@ -354,6 +399,7 @@ bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed
     ok = ok && find_origins(&l, e) && place_tensors(&l, out, e) && make_chunks(&l, e) && load_all(&l, threads, e);
     free(l.origin);
     free(l.chunk);
+    book_time(&l, clock_ns() - began_ns, out);
     if (!ok)
         weights_free(out);
     return ok;
