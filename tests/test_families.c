@@ -61,6 +61,12 @@ static void rope_yarn(struct naive_model *m)
     yarn(m, 1, 1e4);
 }
 
+static void rope_yarn_loud(struct naive_model *m)
+{
+    rope_yarn(m);
+    m->magnitude = 1.3;
+}
+
 // Phi's short factors: all tokens lie within the original 64 positions of 256.
 static void rope_short(struct naive_model *m)
 {
@@ -319,24 +325,28 @@ static void write_reference(const char *folder, const struct naive_model *m)
 
 // ---- the comparison
 
-// The largest difference, relative to the largest logit.
-static double compare(const char *folder, const char *name)
+// The largest difference of a model's logits from the folder's reference, relative to the largest logit. The model is
+// exported as a GGUF file if a path for it is given.
+static double compare(const char *model, const char *folder, const char *name, const char *gguf)
 {
     struct opened o;
     struct error e = {0};
-    struct open_request request = {.model = folder, .backend = "cpu", .device = {.threads = 1}};
+    struct export_report exported;
+    struct open_request request = {.model = model, .backend = "cpu", .device = {.threads = 1}};
     struct verify_options options = {.kv = DTYPE_F32};
     struct verify_report report = {0};
     if (!open_model(&o, &request, &e) || !verify_golden(&o, &options, folder, &report, &e))
         fail_msg("%s: %s", name, e.message);
     assert_int_equal(report.n, 3); // one pass, with cache, greedy ids
+    if (gguf && !model_export_gguf(&o.model, o.plan, o.weights.tensor, DTYPE_F32, gguf, &exported, &e))
+        fail_msg("%s: %s", name, e.message);
     open_close(&o);
     return fmax(report.check[0].max_diff, report.check[1].max_diff);
 }
 
 static double difference(const struct variation *v)
 {
-    char folder[64];
+    char folder[64], gguf[256];
     struct naive_model m = v->facts;
     m.rotary = m.rotary ? m.rotary : m.d;
     m.scale = m.scale != 0 ? m.scale : 1 / sqrt(m.d);
@@ -347,8 +357,11 @@ static double difference(const struct variation *v)
     write_weights(folder, &m, v);
     write_config(folder, &m, v);
     write_reference(folder, &m);
-    double diff = compare(folder, v->name);
-    scratch_remove(folder, "model.safetensors", "config.json", "reference.json", "logits.f32", NULL);
+    double diff = compare(folder, folder, v->name, scratch_path(folder, "x.gguf", gguf));
+    double exported = compare(gguf, folder, v->name, NULL);
+    if (fabs(exported - diff) > 1e-6)
+        fail_msg("%s: differs by %g, exported as GGUF by %g", v->name, diff, exported);
+    scratch_remove(folder, "model.safetensors", "config.json", "reference.json", "logits.f32", "x.gguf", NULL);
     for (int32_t i = 0; i < m.n_tensors; i++)
         free(m.tensor[i].value);
     return diff;
@@ -377,6 +390,11 @@ static void test_llama(void **state)
                    "\"rope_type\":\"yarn\",\"rope_theta\":10000,\"original_max_position_embeddings\":20},",
          .facts = {SHAPE(2, 9, 3, 16), .tied = true, .eps = 1e-6},
          .ropes = rope_yarn},
+        {.name = "yarn with a magnitude of its own",
+         .config = "\"architectures\":[\"LlamaForCausalLM\"],\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,"
+                   "\"original_max_position_embeddings\":20,\"attention_factor\":1.3},",
+         .facts = {SHAPE(2, 4, 2, 16), .eps = 1e-6},
+         .ropes = rope_yarn_loud},
         {.name = "Mistral's window",
          .config = "\"architectures\":[\"MistralForCausalLM\"],\"sliding_window\":5,",
          .facts = {SHAPE(2, 4, 2, 8), .window = {5, 5}, .eps = 1e-6},
@@ -426,6 +444,12 @@ static void test_gemma(void **state)
          .facts = {SHAPE(3, 4, 2, 12), .norms = NAIVE_SANDWICH, .norms_less_one = true, .gelu = true, .tied = true,
                    .qkv_bias = true, .o_bias = true, .window = {7, 0, 7}, .scale = 0.22360679774997896, .score_cap = 1.5,
                    .logit_cap = 4, .embed = 6.324555320336759, .eps = 1e-6},
+         .ropes = rope_1e4},
+        {.name = "Gemma 2 without caps",
+         .config = "\"architectures\":[\"Gemma2ForCausalLM\"],\"sliding_window\":4,\"query_pre_attn_scalar\":12,"
+                   "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null,",
+         .facts = {SHAPE(2, 4, 2, 12), .norms = NAIVE_SANDWICH, .norms_less_one = true, .gelu = true, .tied = true,
+                   .window = {4, 0}, .embed = 6.324555320336759, .eps = 1e-6},
          .ropes = rope_1e4},
         {.name = "Gemma 3, every third layer full, inside a folder of transformers 5",
          .config =

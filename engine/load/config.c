@@ -313,7 +313,8 @@ static bool read_config(struct model_spec *s, const cJSON *c, const char *where,
     if (!cJSON_IsObject(c))
         return error_set(e, ERROR_FILE, "'%s': expected an object", where);
     const char *architecture = cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c, "architectures"), 0));
-    if (architecture && config_priced_name(architecture)) {
+    const char *text_type = cJSON_GetStringValue(json_member(text, "model_type"));
+    if (architecture && config_priced_name(architecture) && !(text_type && family_by_model_type(text_type))) {
         if (!config_read_priced(s, c, architecture, where, e) || !model_spec_check(s, where, e))
             return false;
         read_token_ids(s, cJSON_IsObject(text) ? text : c);

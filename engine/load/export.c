@@ -167,6 +167,9 @@ bool model_export_gguf(const struct model *m, const struct plan *plan, const str
     float *factors = NULL;
     bool ok;
     *report = (struct export_report){0};
+    if (m->format != MODEL_GGUF && !family_by_name(m->spec.family))
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': models of family '%s' can be priced, not exported", m->spec.name,
+                         m->spec.family);
     if (m->format == MODEL_GGUF) {
         snprintf(report->tokenizer, sizeof report->tokenizer, "taken over");
         ok = export_file(&w, &m->files->gguf, type, e);

@@ -69,9 +69,9 @@ static void put_windows(struct keys *k)
 static void put_factors_of_model(struct keys *k)
 {
     const struct model_spec *s = k->s;
-    if (s->attn_logit_softcapping > 0)
+    if (s->attn_logit_softcapping > 0 || k->family->attn_logit_softcapping > 0) // else its absence means the family's
         put_f(k, "attn_logit_softcapping", (double)s->attn_logit_softcapping);
-    if (s->final_logit_softcapping > 0)
+    if (s->final_logit_softcapping > 0 || k->family->final_logit_softcapping > 0)
         put_f(k, "final_logit_softcapping", (double)s->final_logit_softcapping);
     if (s->attention_multiplier > 0)
         put_f(k, "attention.scale", (double)s->attention_multiplier);
@@ -98,6 +98,7 @@ static void put_rope(struct keys *k)
     if (r->kind == ROPE_YARN) {
         put_f(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
         put_f(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+        put_f(k, "rope.scaling.yarn_attn_factor", (double)r->magnitude / (1 + 0.1 * log(r->factor))); // of the usual one
     }
     if (r->kind == ROPE_YARN || r->kind == ROPE_LONG)
         put_i(k, "rope.scaling.original_context_length", r->original_max_position_embeddings);

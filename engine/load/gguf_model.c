@@ -135,17 +135,20 @@ static bool read_yarn(struct model_spec *s, const struct gguf *g, float factor, 
 {
     struct rope_spec *r = &s->rope;
     char key[KEY_BYTES];
-    float fast = 32, slow = 1, magnitude = 1 + 0.1f * logf(factor);
+    float fast = 32, slow = 1, of_usual = 1;
     r->original_max_position_embeddings = s->max_position_embeddings;
     if (!gguf_i32(g, key_of(s, "rope.scaling.original_context_length", key), &r->original_max_position_embeddings, e) ||
         !gguf_f32(g, key_of(s, "rope.scaling.yarn_beta_fast", key), &fast, e) ||
-        !gguf_f32(g, key_of(s, "rope.scaling.yarn_beta_slow", key), &slow, e))
+        !gguf_f32(g, key_of(s, "rope.scaling.yarn_beta_slow", key), &slow, e) ||
+        !gguf_f32(g, key_of(s, "rope.scaling.yarn_attn_factor", key), &of_usual, e))
         return false;
+    if (!(of_usual > 0 && of_usual <= 1e3f))
+        return error_set(e, ERROR_FILE, "'%s': '%s' is %g, expected a factor above 0", g->where, key, (double)of_usual);
     if (!(fast > 0 && fast <= 1e6f && slow > 0 && slow <= 1e6f && factor >= 1 && r->theta > 1) ||
         r->original_max_position_embeddings < 1)
         return error_set(e, ERROR_FILE, "'%s': yarn from %d positions by %g, betas %g and %g, theta %g", g->where,
                          r->original_max_position_embeddings, (double)factor, (double)fast, (double)slow, r->theta);
-    r->kind = ROPE_YARN, r->factor = (double)factor, r->magnitude = magnitude;
+    r->kind = ROPE_YARN, r->factor = (double)factor, r->magnitude = of_usual * (1 + 0.1f * logf(factor));
     r->beta_fast = (double)fast, r->beta_slow = (double)slow;
     return true;
 }

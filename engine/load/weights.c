@@ -124,6 +124,7 @@ static bool serves_as_it_is(const struct origin *o, const struct tensor_spec *t)
 // Norm weights that are stored less an offset.
 static float offset_of(const struct model *m, const struct tensor_spec *t)
 {
+    const struct family *f = family_by_name(m->spec.family);
     switch ((enum tensor_role)t->role) {
     case TENSOR_ATTN_NORM:
     case TENSOR_ATTN_POST_NORM:
@@ -131,7 +132,7 @@ static float offset_of(const struct model *m, const struct tensor_spec *t)
     case TENSOR_ATTN_K_NORM:
     case TENSOR_FFN_NORM:
     case TENSOR_FFN_POST_NORM:
-    case TENSOR_OUTPUT_NORM: return m->format == MODEL_HF ? family_by_name(m->spec.family)->norm_offset : 0;
+    case TENSOR_OUTPUT_NORM: return f && m->format == MODEL_HF ? f->norm_offset : 0;
     default: return 0;
     }
 }
@@ -371,6 +372,9 @@ static bool check_request(const struct model *m, const struct plan *plan, struct
 {
     if (!model_has_weights(m))
         return error_set(e, ERROR_FILE, "'%s': there are no weights beside this configuration", m->path);
+    if (m->format != MODEL_RANDOM && !family_by_name(m->spec.family))
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': models of family '%s' can be priced, their weights not loaded",
+                         m->path, m->spec.family);
     if (plan->tp != 1 && m->format != MODEL_RANDOM)
         return error_set(e, ERROR_UNSUPPORTED, "'%s': weights cannot be split over %d ranks, expected tp 1", m->path,
                          plan->tp);
