@@ -1,5 +1,7 @@
 #include "roofline/capacity.h"
 
+#include "roofline/kv_layout.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +16,20 @@ static uint64_t in_blocks(int32_t n, int32_t block)
 
 uint64_t capacity_kv_bytes(const struct plan *plan, int32_t n, int32_t block)
 {
-    uint64_t bytes = 0;
-    for (int32_t g = 0; g < plan->n_kv_groups; g++) {
-        const struct kv_group *k = &plan->kv_group[g];
-        int32_t kept = k->window > 0 && k->window < n ? k->window : n;
-        uint64_t head =
-            dtype_row_bytes(plan->kv_k, (uint64_t)k->head_dim) + dtype_row_bytes(plan->kv_v, (uint64_t)k->head_dim);
-        bytes += in_blocks(kept, block) * (uint64_t)k->n_layers * (uint64_t)k->num_key_value_heads * head;
+    struct kv_layout layout = kv_layout_of_plan(plan);
+    uint64_t bytes = kv_layout_state_bytes(&layout);
+    for (int32_t i = 0; i < layout.n; i++) {
+        const struct kv_layers *k = &layout.layers[i];
+        bytes += in_blocks(kv_layers_kept(k, n), block) * (uint64_t)k->n_layers * k->token_bytes;
     }
     return bytes;
+}
+
+// Positions of a request that this rank holds.
+static int32_t share_of(const struct capacity_query *query)
+{
+    int32_t dcp = query->dcp > 1 ? query->dcp : 1;
+    return query->context / dcp + (query->context % dcp > 0);
 }
 
 static void count_requests(const struct hardware *hw, const struct capacity_query *query, struct capacity *out)
@@ -33,6 +40,8 @@ static void count_requests(const struct hardware *hw, const struct capacity_quer
     out->weights_fit = out->memory_known && out->weight_bytes <= out->usable_bytes;
     if (!out->weights_fit)
         return;
+    if (!out->kv_reserved_bytes_per_request) // a pipeline stage without attention
+        return (void)(out->max_requests = INT32_MAX);
     uint64_t n = (out->usable_bytes - out->weight_bytes) / out->kv_reserved_bytes_per_request;
     out->max_requests = n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
@@ -43,7 +52,7 @@ static bool cost_of_load(const struct plan *plan, const struct capacity_query *q
 {
     struct batch batch;
     // One block per sequence: a cost does not depend on blocks, and the table stays small.
-    if (!batch_make_uniform(&batch, n, 1, query->context, query->context, e))
+    if (!batch_make_uniform(&batch, n, 1, share_of(query), share_of(query), e))
         return false;
     bool ok = cost_of_step(plan, &batch, NULL, 0, cost, e);
     batch_free(&batch);
@@ -101,8 +110,10 @@ bool capacity_of(const struct plan *plan, const struct hardware *hw, const struc
         return error_set(e, ERROR_USAGE, "'util' is %g, expected more than 0 and at most 1", query->util);
     out->weight_bytes = query->weight_bytes ? query->weight_bytes : plan_weight_bytes(plan);
     out->kv_bytes_per_token = plan_kv_bytes_per_token(plan);
-    out->kv_bytes_per_request = capacity_kv_bytes(plan, query->context, 0);
-    out->kv_reserved_bytes_per_request = capacity_kv_bytes(plan, query->context, query->block);
+    struct kv_layout layout = kv_layout_of_plan(plan);
+    out->state_bytes_per_request = kv_layout_state_bytes(&layout);
+    out->kv_bytes_per_request = capacity_kv_bytes(plan, share_of(query), 0);
+    out->kv_reserved_bytes_per_request = capacity_kv_bytes(plan, share_of(query), query->block);
     out->ridge = ridge_of(hw, linear_compute(plan));
     count_requests(hw, query, out);
     return price_load(plan, hw, query, out, e);

@@ -8,6 +8,7 @@ struct capacity_query {
     int32_t context;       // positions of each request, the new token included
     int32_t batch;         // requests of the priced step; 0: as many as fit
     int32_t block;         // tokens per KV block; 0: contiguous
+    int32_t dcp;           // ranks that share each request's positions, 0 or 1: none
     double util;           // share of the device memory that may be used
     uint64_t weight_bytes; // instead of the plan's, held and read; 0: the plan's
 };
@@ -17,6 +18,7 @@ struct capacity {
     uint64_t weight_bytes;      // held
     uint64_t weight_read_bytes; // by the priced step
     uint64_t kv_bytes_per_token;
+    uint64_t state_bytes_per_request;       // of it, what is there however short the request is
     uint64_t kv_bytes_per_request;          // `context` positions; a windowed layer keeps no more than its window
     uint64_t kv_reserved_bytes_per_request; // the same in whole blocks
     uint64_t memory_bytes, usable_bytes;    // usable: memory x util; 0: unknown

@@ -112,6 +112,7 @@ bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, s
         "source",     "pcie_GBps_per_dir",
         "hard",       "datasheet",
         "attainable", "note",
+        "cuda_MiB",
     };
     *hw = (struct hardware){0};
     if (!json_known_keys(json, where, KEYS, sizeof KEYS / sizeof *KEYS, e) ||
@@ -124,6 +125,7 @@ bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, s
         !read_text(json, where, "source", hw->source, sizeof hw->source, e) ||
         !read_text(json, where, "note", hw->note, sizeof hw->note, e) ||
         !read_bytes(json, where, "memory_MiB", &hw->memory_bytes, e) ||
+        !read_bytes(json, where, "cuda_MiB", &hw->cuda_bytes, e) ||
         !read_bytes(json, where, "cache_MiB", &hw->cache_bytes, e) ||
         !read_number(json, where, "link_GBps_bidir", GIGA, &hw->link_bytes_per_s_bidir, e) ||
         !read_number(json, where, "pcie_GBps_per_dir", GIGA, &hw->pcie_bytes_per_s, e))
@@ -216,6 +218,7 @@ cJSON *hardware_json(const struct hardware *hw)
     write_text(json, "kind", hw->kind);
     write_text(json, "arch", hw->arch);
     write_number(json, "memory_MiB", (double)hw->memory_bytes / MIB);
+    write_number(json, "cuda_MiB", (double)hw->cuda_bytes / MIB);
     write_number(json, "cache_MiB", (double)hw->cache_bytes / MIB);
     write_text(json, "link", hw->link);
     write_number(json, "link_GBps_bidir", hw->link_bytes_per_s_bidir / GIGA);

@@ -1,7 +1,7 @@
 // What a machine can do: the catalogue entry or measured file of one device. Vendor GB/s are decimal, memory sizes binary.
 //
 // {"name": "h100-sxm", "title": "H100 SXM", "aliases": ["h100"], "vendor": "NVIDIA", "kind": "gpu", "arch": "Hopper",
-//  "memory_MiB": 81559, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir": 63,
+//  "memory_MiB": 81559, "cuda_MiB": 81080, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir": 63,
 //  "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...},
 //  "source": "...", "note": "..."}
 // VALUE is a number, or {"value": 3352.3, "method": "derived", "n": 7, "spread": 0.02, "date": "2025-01-31", "source":
@@ -30,6 +30,7 @@ struct hardware {
     char name[64], title[96];            // "h100-sxm", "H100 SXM"
     char vendor[32], kind[16], arch[32]; // kind: "gpu", "cpu" or "accelerator"
     uint64_t memory_bytes;               // what the driver reports; marketed size where nobody printed it; 0: unknown
+    uint64_t cuda_bytes;  // what CUDA reports to a process, less by what the driver keeps; 0: nobody printed it
     uint64_t cache_bytes; // what can outlive a step on the chip (L2, and L3 or Infinity Cache behind it), 0: unknown
     struct hw_value bandwidth[ROOF_KINDS];         // main memory, read, bytes/s
     struct hw_value peak[ROOF_KINDS][DTYPE_COUNT]; // dense FLOP/s by compute type

@@ -72,6 +72,22 @@ enum command_bit {
     X(util, real, "--util", "0.9", ON_KVCALC, "share of device memory that may be used")                                    \
     X(weight_bytes, text, "--weight-bytes", "", ON_KVCALC,                                                                  \
       "weight bytes per rank, instead of the model's (16GiB, 15.01e9)")                                                     \
+    X(pp, int, "--pp", "1", ON_KVCALC, "pipeline stages")                                                                   \
+    X(dcp, int, "--dcp", "1", ON_KVCALC, "decode context parallel ranks, of the --tp")                                      \
+    X(dp_attention, flag, "--dp-attention", "", ON_KVCALC,                                                                  \
+      "each of the --tp ranks runs attention whole, for requests of its own")                                               \
+    X(engine, text, "--engine", "", ON_KVCALC, "also what this engine would report: vllm, sglang, trtllm, llamacpp")        \
+    X(engine_version, text, "--engine-version", "", ON_KVCALC, "its version, such as 0.21; default: the newest rule")       \
+    X(max_model_len, int, "--max-model-len", "0", ON_KVCALC, "longest request the engine admits; 0: --context")             \
+    X(max_batched_tokens, int, "--max-batched-tokens", "8192", ON_KVCALC, "tokens of the engine's largest step")            \
+    X(max_seqs, int, "--max-seqs", "256", ON_KVCALC, "requests of the engine's largest step")                               \
+    X(activation_bytes, text, "--activation-bytes", "", ON_KVCALC, "activations per rank, instead of the plan's")           \
+    X(requests, int, "--requests", "0", ON_KVCALC, "what reaches so many requests: ranks, KV types, the longest context")   \
+    X(slo_tpot, real, "--slo-tpot", "0", ON_KVCALC, "the largest batch whose decode step can stay within so many ms")       \
+    X(slo_ttft, real, "--slo-ttft", "0", ON_KVCALC, "the largest batch whose prefill can stay within so many ms")           \
+    X(sweep, text, "--sweep", "", ON_KVCALC, "a table over context or batch")                                               \
+    X(plot, text, "--plot", "", ON_KVCALC, "draws the table of --sweep into this .svg or .png file (gnuplot)")              \
+    X(verify, flag, "--verify", "", ON_KVCALC, "allocates the cache in the engine's own block pool and compares")           \
     X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS, "samples per point")                   \
     X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
     X(seconds, real, "--seconds", "2", ON_MEASURE, "time to spend per point, at most --repetitions samples")                \
