@@ -17,14 +17,14 @@ struct budget_query {
 
 // Field names are kvcalc's JSON keys.
 struct budget {
-    uint64_t driver_bytes;         // as nvidia-smi and its like print it; 0: unknown, and so is all that follows from it
-    uint64_t device_bytes;         // as CUDA reports it to a process: less by what the driver keeps
-    bool device_derived;           // device_bytes is 99 % of driver_bytes, because nobody printed it
-    uint64_t usable_bytes;         // device_bytes x util
-    uint64_t checkpoint_bytes;     // all tensors of the model over the ranks: what an even split would be
-    uint64_t rank_weight_bytes;    // by tensor: what does not divide is whole on each rank; scales included
-    uint64_t engine_weight_bytes;  // with what the engine adds: MLA's unfolding matrices once more, in 16 bit
-    uint64_t activation_bytes;     // largest sum of activation slots alive at once, and one f32 copy of the logits
+    uint64_t driver_bytes;        // as nvidia-smi and its like print it; 0: unknown, and so is all that follows from it
+    uint64_t device_bytes;        // as CUDA reports it to a process: less by what the driver keeps
+    bool device_derived;          // device_bytes is 99 % of driver_bytes, because nobody printed it
+    uint64_t usable_bytes;        // device_bytes x util
+    uint64_t checkpoint_bytes;    // all tensors of the model over the ranks: what an even split would be
+    uint64_t rank_weight_bytes;   // by tensor: what does not divide is whole on each rank; scales included
+    uint64_t engine_weight_bytes; // with what the engine adds: MLA's unfolding matrices once more, in 16 bit
+    uint64_t activation_bytes;    // largest sum of activation slots alive at once, and one f32 copy of the logits
     uint64_t reserve_low_bytes, reserve_high_bytes; // CUDA context, communication, sampler, graphs
     int64_t kv_low_bytes, kv_high_bytes;            // what is left for KV; negative: so much is lacking
 };

@@ -1,8 +1,8 @@
 // What a machine can do: the catalogue entry or measured file of one device. Vendor GB/s are decimal, memory sizes binary.
 //
 // {"name": "h100-sxm", "title": "H100 SXM", "aliases": ["h100"], "vendor": "NVIDIA", "kind": "gpu", "arch": "Hopper",
-//  "memory_MiB": 81559, "cuda_MiB": 81080, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir": 63,
-//  "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...},
+//  "memory_MiB": 81559, "cuda_MiB": 81080, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir":
+//  63, "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...},
 //  "source": "...", "note": "..."}
 // VALUE is a number, or {"value": 3352.3, "method": "derived", "n": 7, "spread": 0.02, "date": "2025-01-31", "source":
 // "..."}.

@@ -4,101 +4,30 @@
 #include "engine/base/output.h"
 #include "engine/base/units.h"
 #include "engine/base/version.h"
-#include "roofline/capacity.h"
-#include "roofline/catalogue.h"
 #include "roofline/kvcalc_commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct question {
-    struct model model;
-    struct plan plan;
-    struct plan_options types;
-    struct hardware hardware;
-    struct capacity_query query;
-};
-
 static void print_help(void)
 {
     printf(
         "usage: kvcalc --model M --gpu G --context N [options]\n"
-        "KV cache bytes, requests that fit beside the weights, and the least time of a decode step at that load: per rank\n"
+        "       kvcalc check CASES.csv | explain LOG | compare MODEL... [options]\n"
+        "KV cache bytes, requests that fit beside the weights, and the least time of a decode step at that load: per rank.\n"
+        "--context is the average of the requests. `check` recomputes a table of engine logs, `explain` a pasted log\n"
+        "(- reads standard input), `compare` sets models, devices (--gpu A,B) and KV types (--kv A,B) side by side.\n"
         "\n");
     options_help(stdout, ON_KVCALC);
     printf("\nexamples:\n"
            "  kvcalc --model llama-3-8b --gpu h100-sxm --context 4096\n"
-           "  kvcalc --model llama-3-70b --gpu h200-sxm --context 8192 --tp 4 --kv fp8 --batch 64 --json\n");
-}
-
-static bool parse_type(const char *flag, const char *text, enum dtype *out, struct error *e)
-{
-    char known[160] = "";
-    if (dtype_parse(text, out))
-        return true;
-    for (int i = 0; i < DTYPE_COUNT; i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", dtype_name((enum dtype)i));
-    return error_set(e, ERROR_USAGE, "'%s': unknown type '%.40s', expected one of %s", flag, text, known);
-}
-
-// One type; the options that other commands take as lists stand here for one value.
-static bool one_type(const char *flag, const struct text_list *list, enum dtype *out, struct error *e)
-{
-    if (list->n > 1)
-        return error_set(e, ERROR_USAGE, "'%s' has %d values, expected one", flag, list->n);
-    return !list->n || parse_type(flag, list->value[0], out, e);
-}
-
-static bool one_number(const char *flag, const struct int_list *list, int32_t min, int32_t *out, struct error *e)
-{
-    if (list->n != 1)
-        return error_set(e, ERROR_USAGE, "'%s' %s, expected one number", flag, list->n ? "is a list" : "is missing");
-    if (list->value[0] < min)
-        return error_set(e, ERROR_USAGE, "'%s' is %d, expected %d or more", flag, list->value[0], min);
-    *out = list->value[0];
-    return true;
-}
-
-static bool choose_types(const struct options *o, struct question *q, struct error *e)
-{
-    enum dtype weights = q->model.spec.dtype;
-    if (!one_type("--weights", &o->weights, &weights, e))
-        return false;
-    q->types = plan_options_default(weights);
-    q->types.tp = o->tp;
-    if (!o->weights.n && model_has_weights(&q->model) && q->model.format != MODEL_RANDOM) {
-        q->types.tensor_dtype = model_tensor_dtype; // what the file really stores
-        q->types.ctx = &q->model;
-    }
-    enum dtype kv = q->types.kv_k;
-    if (!one_type("--kv", &o->kv, &kv, e))
-        return false;
-    q->types.kv_k = q->types.kv_v = kv;
-    return one_type("--type-k", &o->type_k, &q->types.kv_k, e) && one_type("--type-v", &o->type_v, &q->types.kv_v, e);
-}
-
-static bool read_query(const struct options *o, struct capacity_query *query, struct error *e)
-{
-    *query = (struct capacity_query){.batch = o->load, .util = o->util};
-    if (o->n_args)
-        return error_set(e, ERROR_USAGE, "unexpected argument '%.60s'", o->arg[0]);
-    if (!o->model)
-        return error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
-    if (o->load < 0)
-        return error_set(e, ERROR_USAGE, "'--batch' is %d, expected 0 or more", o->load);
-    if (o->tp < 1)
-        return error_set(e, ERROR_USAGE, "'--tp' is %d, expected 1 or more", o->tp);
-    if (o->weight_bytes && !capacity_parse_bytes(o->weight_bytes, &query->weight_bytes, e))
-        return error_prefix(e, "'--weight-bytes'");
-    return one_number("--context", &o->context, 1, &query->context, e) &&
-           one_number("--block", &o->block, 0, &query->block, e);
-}
-
-static bool read_question(const struct options *o, struct question *q, struct error *e)
-{
-    return read_query(o, &q->query, e) && catalogue_open_model(&q->model, o->model, e) && choose_types(o, q, e) &&
-           plan_make(&q->plan, &q->model.spec, &q->types, e) && hardware_load(&q->hardware, o->hardware, e);
+           "  kvcalc --model llama-3-70b --gpu h200-sxm --context 8192 --tp 4 --kv fp8 --batch 64 --json\n"
+           "  kvcalc --model deepseek-v3 --gpu h200-sxm --context 4096 --tp 8 --weights fp8 --engine vllm --engine-version "
+           "0.19\n"
+           "  kvcalc --model llama-3-70b --gpu h100-sxm --context 8192 --requests 100 --slo-tpot 30\n"
+           "  kvcalc --model qwen3-next --gpu h200-sxm --context 32768 --sweep context\n"
+           "  kvcalc compare llama-3-8b qwen2.5-7b --gpu h100-sxm,h200-sxm --context 4096\n");
 }
 
 // Unknown numbers are null.
@@ -112,24 +41,28 @@ static void add_number(cJSON *json, const char *key, double value, bool known)
 
 static void add_names(cJSON *json, const struct question *q)
 {
-    cJSON_AddStringToObject(json, "model", q->plan.model);
+    const struct plan *plan = &q->whole;
+    cJSON_AddStringToObject(json, "model", plan->model);
     cJSON_AddStringToObject(json, "hardware", q->hardware.name);
-    cJSON_AddStringToObject(json, "weights", dtype_name(plan_weight_type(&q->plan)));
-    cJSON_AddStringToObject(json, "type_k", dtype_name(q->plan.kv_k));
-    cJSON_AddStringToObject(json, "type_v", dtype_name(q->plan.kv_v));
-    add_number(json, "tp", q->plan.tp, true);
+    cJSON_AddStringToObject(json, "weights", dtype_name(plan_weight_type(plan)));
+    cJSON_AddStringToObject(json, "type_k", dtype_name(plan->kv_k));
+    cJSON_AddStringToObject(json, "type_v", dtype_name(plan->kv_v));
+    add_number(json, "tp", q->types.tp, true);
+    add_number(json, "pp", q->pp, true);
+    add_number(json, "dcp", q->query.dcp, true);
+    cJSON_AddBoolToObject(json, "dp_attention", q->types.dp_attention);
     add_number(json, "context", q->query.context, true);
     add_number(json, "block", q->query.block, true);
     add_number(json, "util", q->query.util, true);
 }
 
-static bool print_json(const struct question *q, const struct capacity *c)
+static void add_capacity(cJSON *json, const struct question *q, const struct capacity *c)
 {
     bool memory = c->memory_known, priced = c->batch > 0;
-    cJSON *json = cJSON_CreateObject();
-    add_names(json, q);
+    int32_t groups = q->types.dp_attention ? q->types.tp : 1; // each rank has requests of its own
     add_number(json, "weight_bytes", (double)c->weight_bytes, true);
     add_number(json, "kv_bytes_per_token", (double)c->kv_bytes_per_token, true);
+    add_number(json, "state_bytes_per_request", (double)c->state_bytes_per_request, true);
     add_number(json, "kv_bytes_per_request", (double)c->kv_bytes_per_request, true);
     add_number(json, "kv_reserved_bytes_per_request", (double)c->kv_reserved_bytes_per_request, true);
     add_number(json, "memory_bytes", (double)c->memory_bytes, memory);
@@ -143,11 +76,71 @@ static bool print_json(const struct question *q, const struct capacity *c)
     add_number(json, "flops", (double)c->flops, priced);
     add_number(json, "bound_ns", c->bound_ns, c->bound_ns > 0);
     add_number(json, "roof_total_ns", c->roof_total_ns, c->roof_total_ns > 0);
-    add_number(json, "tokens_per_s", c->batch / c->bound_ns * 1e9, c->bound_ns > 0);
+    add_number(json, "tokens_per_s", groups * c->batch / c->bound_ns * 1e9, c->bound_ns > 0);
     add_number(json, "kv_read_share", c->kv_read_share, priced);
     add_number(json, "intensity", c->intensity, priced);
     add_number(json, "ridge", c->ridge, c->ridge > 0);
     cJSON_AddStringToObject(json, "limit", c->limit);
+}
+
+static void add_budget(cJSON *json, const struct budget *b)
+{
+    cJSON *o = cJSON_AddObjectToObject(json, "budget");
+    bool known = b->driver_bytes > 0;
+    add_number(o, "driver_bytes", (double)b->driver_bytes, known);
+    add_number(o, "device_bytes", (double)b->device_bytes, known);
+    add_number(o, "usable_bytes", (double)b->usable_bytes, known);
+    add_number(o, "checkpoint_bytes", (double)b->checkpoint_bytes, true);
+    add_number(o, "rank_weight_bytes", (double)b->rank_weight_bytes, true);
+    add_number(o, "engine_weight_bytes", (double)b->engine_weight_bytes, true);
+    add_number(o, "activation_bytes", (double)b->activation_bytes, true);
+    add_number(o, "reserve_low_bytes", (double)b->reserve_low_bytes, true);
+    add_number(o, "reserve_high_bytes", (double)b->reserve_high_bytes, true);
+    add_number(o, "kv_low_bytes", (double)b->kv_low_bytes, known);
+    add_number(o, "kv_high_bytes", (double)b->kv_high_bytes, known);
+}
+
+static void add_engine(cJSON *json, const struct question *q, const struct engine_answer *a)
+{
+    cJSON *o = cJSON_AddObjectToObject(json, "engine");
+    const struct serving_kv *kv = &a->kv;
+    cJSON_AddStringToObject(o, "name", serving_engine_name(q->serving.engine));
+    add_number(o, "version", q->serving.version, q->serving.version > 0);
+    add_number(o, "max_model_len", (double)q->max_model_len, true);
+    add_number(o, "block_size", kv->printed_block, true);
+    add_number(o, "groups", kv->all_groups, true);
+    add_number(o, "group_size", kv->group_size, true);
+    add_number(o, "padding_layers", kv->padding_layers, true);
+    add_number(o, "block_bytes", (double)kv->block_bytes, true);
+    add_number(o, "request_blocks", (double)a->request_blocks, true);
+    add_number(o, "request_bytes", (double)a->request_bytes, true);
+    add_number(o, "blocks_low", (double)a->blocks_low, true);
+    add_number(o, "blocks_high", (double)a->blocks_high, true);
+    add_number(o, "requests_low", a->requests_low, true);
+    add_number(o, "requests_high", a->requests_high, true);
+    add_number(o, "max_concurrency_low", a->concurrency_low, true);
+    add_number(o, "max_concurrency_high", a->concurrency_high, true);
+    add_number(o, "kv_cache_tokens_low", (double)a->tokens_low, true);
+    add_number(o, "kv_cache_tokens_high", (double)a->tokens_high, true);
+    add_number(o, "kv_cache_tokens_as_blocks", (double)a->tokens_blocks, true);
+    add_number(o, "kv_cache_tokens_as_concurrency", (double)a->tokens_concurrency, true);
+}
+
+static bool has_goals(const struct options *o)
+{
+    return o->requests || o->slo_tpot > 0 || o->slo_ttft > 0;
+}
+
+static bool print_json(const struct options *o, const struct question *q, const struct answer *a, const struct reach *r)
+{
+    cJSON *json = cJSON_CreateObject();
+    add_names(json, q);
+    add_capacity(json, q, &a->capacity);
+    add_budget(json, &a->budget);
+    if (q->has_engine)
+        add_engine(json, q, &a->engine);
+    if (has_goals(o))
+        kvcalc_goals_json(o, r, json);
     char *text = cJSON_Print(json);
     bool ok = text && puts(text) >= 0;
     free(text);
@@ -197,16 +190,77 @@ static void print_step(const struct capacity *c)
     printf("  %-22s %12.1f  FLOP/byte (ridge %.0f)\n", "intensity", c->intensity, c->ridge);
 }
 
-static bool print_text(const struct question *q, const struct capacity *c)
+static void print_title(const struct question *q)
 {
-    printf("%s on %s: %s weights, KV %s", q->plan.model, q->hardware.title, dtype_name(plan_weight_type(&q->plan)),
-           dtype_name(q->plan.kv_k));
-    if (q->plan.kv_v != q->plan.kv_k)
-        printf("/%s", dtype_name(q->plan.kv_v));
-    printf(", context %" PRId32 ", tp %" PRId32 "%s\n\n", q->query.context, q->plan.tp,
-           q->plan.tp > 1 ? "; bytes and times are one rank's" : "");
+    const struct plan *plan = &q->whole;
+    printf("%s on %s: %s weights, KV %s", plan->model, q->hardware.title, dtype_name(plan_weight_type(plan)),
+           dtype_name(plan->kv_k));
+    if (plan->kv_v != plan->kv_k)
+        printf("/%s", dtype_name(plan->kv_v));
+    printf(", context %" PRId32 ", tp %" PRId32, q->query.context, q->types.tp);
+    if (q->pp > 1)
+        printf(", pp %" PRId32, q->pp);
+    if (q->query.dcp > 1)
+        printf(", dcp %" PRId32, q->query.dcp);
+    if (q->types.dp_attention)
+        printf(", attention by requests");
+    printf("%s\n\n", q->types.tp * q->pp > 1 ? "; bytes and times are one rank's" : "");
+}
+
+static void print_span(const char *label, double low, double high, const char *unit)
+{
+    printf("  %-22s %12.4g  to %.4g %s\n", label, low, high, unit);
+}
+
+static void print_budget(const struct question *q, const struct budget *b)
+{
+    static const double GIB = 0x1p30;
+    if (!b->driver_bytes)
+        return;
+    printf("\nmemory of one rank, as %s would find it\n", serving_engine_name(q->serving.engine));
+    print_bytes(b->device_derived ? "CUDA reports about" : "CUDA reports", b->device_bytes);
+    print_bytes("of it usable", b->usable_bytes);
+    print_bytes("weights by tensor", b->checkpoint_bytes);
+    print_bytes("with whole copies", b->rank_weight_bytes);
+    print_bytes("weights as held", b->engine_weight_bytes);
+    print_bytes("activations", b->activation_bytes);
+    print_span("not derivable", (double)b->reserve_low_bytes / GIB, (double)b->reserve_high_bytes / GIB,
+               "GiB (graphs, sampler, communication)");
+    print_span("left for KV", (double)b->kv_low_bytes / GIB, (double)b->kv_high_bytes / GIB, "GiB");
+}
+
+static void print_engine(const struct question *q, const struct answer *a)
+{
+    const struct engine_answer *x = &a->engine;
+    const struct serving_kv *kv = &x->kv;
+    char version[32] = "newest rule";
+    if (q->serving.version)
+        snprintf(version, sizeof version, "%d.%d", q->serving.version / 1000, q->serving.version % 1000);
+    printf("\nKV of a request of %" PRId32 "\n", q->query.context);
+    print_bytes("ideal", a->capacity.kv_bytes_per_request);
+    print_bytes("allocated in blocks", a->capacity.kv_reserved_bytes_per_request);
+    print_bytes("by the engine's rule", x->request_bytes);
+    printf("\n%s (%s) would report\n", serving_engine_name(q->serving.engine), version);
+    printf("  %-22s %12d  tokens, %d group%s of %d layers, %d of them padding\n", "block", kv->printed_block, kv->all_groups,
+           kv->all_groups == 1 ? "" : "s", kv->group_size, kv->padding_layers);
+    print_span("blocks", (double)x->blocks_low, (double)x->blocks_high, "");
+    printf("  %-22s %12" PRId64 "  to %" PRId64 " tokens\n", "KV cache size", x->tokens_low, x->tokens_high);
+    if (kv->all_groups > 1)
+        printf("  %-22s %12" PRId64 "  blocks of one group (before 0.21); %" PRId64 " concurrency x length (since)\n",
+               "  both meanings", x->tokens_blocks, x->tokens_concurrency);
+    printf("  %-22s %11.2fx  to %.2fx of %" PRId64 " tokens\n", "maximum concurrency", x->concurrency_low,
+           x->concurrency_high, q->max_model_len);
+    print_span("requests of --context", x->requests_low, x->requests_high, "");
+}
+
+static void print_text(const struct question *q, const struct answer *a)
+{
+    const struct capacity *c = &a->capacity;
+    print_title(q);
     print_bytes("weights", c->weight_bytes);
     print_bytes("KV per token", c->kv_bytes_per_token);
+    if (c->state_bytes_per_request)
+        print_bytes("state per request", c->state_bytes_per_request);
     print_bytes("KV per request", c->kv_bytes_per_request);
     if (c->memory_known) {
         print_bytes("device memory", c->memory_bytes);
@@ -214,27 +268,51 @@ static bool print_text(const struct question *q, const struct capacity *c)
     }
     print_fit(c);
     print_step(c);
+    if (c->bound_ns > 0)
+        printf("  %-22s %12.4g  at that bound\n", "tokens/s",
+               (q->types.dp_attention ? q->types.tp : 1) * c->batch / c->bound_ns * 1e9);
+    if (q->has_engine) {
+        print_budget(q, &a->budget);
+        print_engine(q, a);
+    }
     if (q->query.context > q->model.spec.max_position_embeddings && q->model.spec.max_position_embeddings > 0)
         printf("\nnote: the model was made for at most %" PRId32 " positions\n", q->model.spec.max_position_embeddings);
-    return true;
 }
 
-static bool answer(const struct options *o, struct error *e)
+static bool print_answer(const struct options *o, const struct question *q, const struct answer *a, int *exit_code,
+                         struct error *e)
 {
-    struct question q = {0};
-    struct capacity c;
-    bool ok = read_question(o, &q, e) && capacity_of(&q.plan, &q.hardware, &q.query, &c, e);
-    if (ok)
-        ok = (o->json ? print_json(&q, &c) : print_text(&q, &c)) || error_set(e, ERROR_MEMORY, "no memory to print");
-    plan_free(&q.plan);
-    model_close(&q.model);
+    struct reach reach = {.tpot_batch = -1, .ttft_batch = -1};
+    if (has_goals(o))
+        reach_find(q, o->requests, o->slo_tpot, o->slo_ttft, &reach);
+    if (o->json && !print_json(o, q, a, &reach))
+        return error_set(e, ERROR_MEMORY, "no memory to print");
+    if (!o->json) {
+        print_text(q, a);
+        kvcalc_print_goals(o, q, &reach);
+    }
+    return !o->verify || kvcalc_verify(q, a, exit_code, e);
+}
+
+static bool answer(const struct options *o, int *exit_code, struct error *e)
+{
+    struct question q = {.pp = 0};
+    struct answer a;
+    if (o->n_args)
+        return error_set(e, ERROR_USAGE, "unexpected argument '%.60s'", o->arg[0]);
+    bool ok = kvcalc_check_goals(o, e) && question_read(o, &q, e) && question_plan(&q, e);
+    if (ok && o->sweep && *o->sweep)
+        ok = kvcalc_sweep(o, &q, e);
+    else if (ok)
+        ok = question_ask(&q, &a, e) && print_answer(o, &q, &a, exit_code, e);
+    question_close(&q);
     return ok;
 }
 
 static const struct command {
     const char *name;
     bool (*run)(const struct options *o, int *exit_code, struct error *e);
-} COMMANDS[] = {{"check", kvcalc_check}};
+} COMMANDS[] = {{"check", kvcalc_check}, {"compare", kvcalc_compare}};
 
 // The command that argv[1] names; NULL: the question itself.
 static const struct command *find_command(int argc, char **argv)
@@ -266,7 +344,7 @@ int main(int argc, char **argv)
     if (ok && o.help)
         print_help();
     else if (ok)
-        ok = command ? command->run(&o, &exit_code, &e) : answer(&o, &e);
+        ok = command ? command->run(&o, &exit_code, &e) : answer(&o, &exit_code, &e);
     options_free(&o);
     ok = ok && output_written(&e);
     return ok ? exit_code : fail(&e);

@@ -54,8 +54,7 @@ static bool choose_types(const struct options *o, struct question *q, struct err
 
 static bool at_least_one(const char *flag, int32_t value, int32_t max, struct error *e)
 {
-    return (value >= 1 && value <= max) ||
-           error_set(e, ERROR_USAGE, "'%s' is %d, expected 1 to %d", flag, value, max);
+    return (value >= 1 && value <= max) || error_set(e, ERROR_USAGE, "'%s' is %d, expected 1 to %d", flag, value, max);
 }
 
 static bool read_ranks(const struct options *o, struct question *q, struct error *e)
@@ -71,8 +70,7 @@ static bool read_ranks(const struct options *o, struct question *q, struct error
 static bool read_engine(const struct options *o, struct question *q, struct error *e)
 {
     q->serving = (struct serving){.max_batched_tokens = o->max_batched_tokens, .dcp = o->dcp, .printed = -1};
-    q->budget = (struct budget_query){
-        .util = o->util, .max_batched_tokens = o->max_batched_tokens, .max_seqs = o->max_seqs};
+    q->budget = (struct budget_query){.util = o->util, .max_batched_tokens = o->max_batched_tokens, .max_seqs = o->max_seqs};
     q->max_model_len = o->max_model_len ? o->max_model_len : q->query.context;
     if (!at_least_one("--max-batched-tokens", o->max_batched_tokens, 1 << 24, e) ||
         !at_least_one("--max-seqs", o->max_seqs, 1 << 24, e))

@@ -38,9 +38,9 @@ struct engine_answer {
     int64_t blocks_low, blocks_high; // over the band of the budget
     int64_t request_blocks;          // at q->query.context
     uint64_t request_bytes;
-    double requests_low, requests_high; // at q->query.context
-    double concurrency_low, concurrency_high; // at max_model_len, as printed
-    int64_t tokens_low, tokens_high;          // "GPU KV cache size" as this version prints it
+    double requests_low, requests_high;        // at q->query.context
+    double concurrency_low, concurrency_high;  // at max_model_len, as printed
+    int64_t tokens_low, tokens_high;           // "GPU KV cache size" as this version prints it
     int64_t tokens_blocks, tokens_concurrency; // both meanings of it, at the middle of the band
 };
 
