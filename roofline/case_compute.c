@@ -184,33 +184,51 @@ static struct open_settings *add_alternative(struct alternatives *a, const struc
     return &item->open;
 }
 
+static bool has_kind(const struct kv_layout *l, enum kv_layers_kind kind)
+{
+    for (int32_t i = 0; i < l->n; i++)
+        if (l->layers[i].kind == kind)
+            return true;
+    return false;
+}
+
+// One set of vLLM's settings, told in words: only those that matter for this layout.
+static void add_vllm_settings(struct alternatives *a, const struct open_settings *base, const struct kv_layout *l,
+                              int printed, int states, int batched)
+{
+    char version[32] = "", state[48] = "", window[48] = "", text[160];
+    if (!base->rules.version)
+        snprintf(version, sizeof version, "version %s; ", printed ? "0.21 or later" : "before 0.21");
+    if (has_kind(l, KV_STATE))
+        snprintf(state, sizeof state, "%d block%s of states; ", states, states > 1 ? "s (prefix caching)" : "");
+    if (has_kind(l, KV_WINDOW))
+        snprintf(window, sizeof window, "steps of at most %d tokens; ", batched);
+    snprintf(text, sizeof text, "%s%s%s", version, state, window);
+    if (strlen(text) > 2)
+        text[strlen(text) - 2] = 0;
+    struct open_settings *o = add_alternative(a, base, NULL, text);
+    o->rules.printed = printed, o->rules.state_blocks = states, o->rules.max_batched_tokens = batched;
+}
+
 // Settings of vLLM that no column has: both meanings of its printed tokens where the version is open, prefix caching of
 // states, the largest step, drafted tokens where a drafter is mentioned.
-static void add_vllm(struct alternatives *a, const struct kv_case *c, const struct open_settings *base)
+static void add_vllm(struct alternatives *a, const struct kv_case *c, const struct open_settings *base,
+                     const struct kv_layout *l)
 {
-    static const int32_t BATCHED[] = {8192, 2048, 16384};
+    static const int BATCHED[] = {8192, 2048, 16384};
     bool drafter = strcasestr(c->notes, "MTP") || strcasestr(c->model, "MTP");
     for (int printed = 0; printed < 2; printed++)
-        for (int states = 1; states <= 2; states++)
-            for (int i = 0; i < 3; i++) {
-                char text[160];
-                if (base->rules.version && printed != (int)serving_printed_meaning(&base->rules))
-                    continue;
-                snprintf(text, sizeof text, "%s%sstates of %d block%s, steps of at most %d tokens",
-                         base->rules.version ? "" : "version: ",
-                         base->rules.version ? ""
-                         : printed           ? "0.21 or later; "
-                                             : "before 0.21; ",
-                         states, states > 1 ? "s (prefix caching)" : "", BATCHED[i]);
-                struct open_settings *o = add_alternative(a, base, NULL, text);
-                o->rules.printed = printed, o->rules.state_blocks = states, o->rules.max_batched_tokens = BATCHED[i];
-            }
+        for (int states = 1; states <= (has_kind(l, KV_STATE) ? 2 : 1); states++)
+            for (int i = 0; i < (has_kind(l, KV_WINDOW) ? 3 : 1); i++)
+                if (!base->rules.version || printed == (int)serving_printed_meaning(&base->rules))
+                    add_vllm_settings(a, base, l, printed, states, BATCHED[i]);
     for (int drafts = 1; drafter && drafts <= 5; drafts++) {
         char text[160];
         snprintf(text, sizeof text, "%d drafted tokens per step", drafts);
         add_alternative(a, base, "the number of drafted tokens", text)->rules.draft_tokens = drafts;
     }
-    add_alternative(a, base, NULL, "layers with a window keep full length (hybrid cache off)")->rules.full_length = true;
+    if (has_kind(l, KV_WINDOW))
+        add_alternative(a, base, NULL, "layers with a window keep full length (hybrid cache off)")->rules.full_length = true;
 }
 
 static void add_llamacpp(struct alternatives *a, const struct open_settings *base)
@@ -260,7 +278,7 @@ static void settle(const struct kv_case *c, const struct numbers *n, const struc
     struct case_facts other;
     struct case_result result;
     if (base->rules.engine == ENGINE_VLLM)
-        add_vllm(&a, c, base);
+        add_vllm(&a, c, base, &facts->layout);
     if (base->rules.engine == ENGINE_LLAMACPP)
         add_llamacpp(&a, base);
     add_blanks(&a, c, base, facts);

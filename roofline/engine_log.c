@@ -26,7 +26,6 @@ static const struct number_pattern {
     {VLLM, "Available KV cache memory: ", LOG_KV_GIB, 1},
     {VLLM, "available KV cache memory (", LOG_KV_GIB, 1},
     {VLLM, "max seq len (", LOG_LENGTH, 1},
-    {VLLM, "max seq len * (", LOG_LENGTH, 1},
     {VLLM, "max seq len (*), (", LOG_NEEDED_GIB, 1},
     {VLLM, "estimated maximum model length is ", LOG_ESTIMATED_LENGTH, 1},
     {VLLM, "# GPU blocks: ", LOG_BLOCKS, 1},
@@ -35,7 +34,6 @@ static const struct number_pattern {
     {VLLM, "Maximum concurrency for ", LOG_LENGTH, 1},
     {VLLM, "tokens per request: ", LOG_CONCURRENCY, 1},
     {VLLM, "Setting attention block size to ", LOG_BLOCK_SIZE, 1},
-    {VLLM, "padding layers, may waste", LOG_NUMBER_COUNT, 1},
     {VLLM, "Add ", LOG_PADDING_LAYERS, 1},
     {VLLM, "tensor_parallel_size=", LOG_TP, 1},
     {VLLM, "pipeline_parallel_size=", LOG_PP, 1},
@@ -134,7 +132,7 @@ static void take_number(struct engine_log *log, const struct number_pattern *p, 
 {
     const char *at = behind(line, p->words);
     char digits[24];
-    if (!at || p->what == LOG_NUMBER_COUNT || !copy_number(at, digits))
+    if (!at || !copy_number(at, digits))
         return;
     if (p->what == LOG_PADDING_LAYERS && !strstr(at, "padding layers"))
         return;
@@ -181,9 +179,17 @@ static const char *engine_of(const char *line)
 {
     static const struct {
         const char *words, *engine;
-    } SIGN[] = {{"vllm", VLLM},          {"GPU KV cache size", VLLM}, {"ServerArgs(", SGLANG}, {"KV Cache is allocated", SGLANG},
-                {"Load weight end", SGLANG}, {"[TensorRT-LLM]", TRTLLM},  {"[TRT-LLM]", TRTLLM},   {"paged KV cache", TRTLLM},
-                {"llama_", LLAMA},       {"llm_load_print_meta", LLAMA}, {"ggml_cuda_init", LLAMA}};
+    } SIGN[] = {{"vllm", VLLM},
+                {"GPU KV cache size", VLLM},
+                {"ServerArgs(", SGLANG},
+                {"KV Cache is allocated", SGLANG},
+                {"Load weight end", SGLANG},
+                {"[TensorRT-LLM]", TRTLLM},
+                {"[TRT-LLM]", TRTLLM},
+                {"paged KV cache", TRTLLM},
+                {"llama_", LLAMA},
+                {"llm_load_print_meta", LLAMA},
+                {"ggml_cuda_init", LLAMA}};
     for (size_t i = 0; i < sizeof SIGN / sizeof *SIGN; i++)
         if (strcasestr(line, SIGN[i].words))
             return SIGN[i].engine;

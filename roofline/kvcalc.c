@@ -312,7 +312,7 @@ static bool answer(const struct options *o, int *exit_code, struct error *e)
 static const struct command {
     const char *name;
     bool (*run)(const struct options *o, int *exit_code, struct error *e);
-} COMMANDS[] = {{"check", kvcalc_check}, {"compare", kvcalc_compare}};
+} COMMANDS[] = {{"check", kvcalc_check}, {"explain", kvcalc_explain}, {"compare", kvcalc_compare}};
 
 // The command that argv[1] names; NULL: the question itself.
 static const struct command *find_command(int argc, char **argv)
