@@ -28,7 +28,7 @@ int32_t case_number_after(const char *text, const char *word)
         return 0;
     at += strlen(word);
     at += strcspn(at, "0123456789") < 8 ? strcspn(at, "0123456789") : 0;
-    return isdigit((unsigned char)*at) ? atoi(at) : 0;
+    return (int32_t)strtol(at, NULL, 10);
 }
 
 static bool integer(const char *text, int32_t *out)

@@ -96,29 +96,33 @@ static bool has_column(const struct table_reader *t, int column)
     return false;
 }
 
-bool kv_cases_load(struct kv_cases *cases, const char *path, struct error *e)
+bool kv_cases_parse(struct kv_cases *cases, const void *data, size_t size, const char *where, struct error *e)
 {
     struct table_reader t = {.cases = cases};
     struct csv_parser parser;
-    struct file file;
     memset(t.column, -1, sizeof t.column);
     *cases = (struct kv_cases){0};
-    if (!file_open(&file, path, e))
-        return false;
-    if (csv_init(&parser, CSV_APPEND_NULL)) {
-        file_close(&file);
-        return error_set(e, ERROR_MEMORY, "no memory to read '%s'", path);
-    }
-    bool ok = csv_parse(&parser, file.data ? file.data : "", file.size, on_field, on_row, &t) == file.size &&
-              csv_fini(&parser, on_field, on_row, &t) == 0;
+    if (csv_init(&parser, CSV_APPEND_NULL))
+        return error_set(e, ERROR_MEMORY, "no memory to read '%s'", where);
+    bool ok = csv_parse(&parser, data, size, on_field, on_row, &t) == size && csv_fini(&parser, on_field, on_row, &t) == 0;
     csv_free(&parser);
-    file_close(&file);
     if (ok && !t.failed && has_column(&t, COLUMN_engine) && has_column(&t, COLUMN_kv_tokens) && fill_in(cases))
         return true;
     kv_cases_free(cases);
     if (t.failed)
-        return error_set(e, ERROR_MEMORY, "no memory to read '%s'", path);
-    return error_set(e, ERROR_FILE, "'%s': expected a CSV table with at least the columns engine and kv_tokens", path);
+        return error_set(e, ERROR_MEMORY, "no memory to read '%s'", where);
+    return error_set(e, ERROR_FILE, "'%s': expected a CSV table with at least the columns engine and kv_tokens", where);
+}
+
+bool kv_cases_load(struct kv_cases *cases, const char *path, struct error *e)
+{
+    struct file file;
+    *cases = (struct kv_cases){0};
+    if (!file_open(&file, path, e))
+        return false;
+    bool ok = kv_cases_parse(cases, file.data ? file.data : "", file.size, path, e);
+    file_close(&file);
+    return ok;
 }
 
 void kv_cases_free(struct kv_cases *cases)

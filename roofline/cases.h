@@ -41,6 +41,7 @@ struct kv_cases {
 };
 
 bool kv_cases_load(struct kv_cases *cases, const char *path, struct error *e);
+bool kv_cases_parse(struct kv_cases *cases, const void *data, size_t size, const char *where, struct error *e);
 void kv_cases_free(struct kv_cases *cases); // accepts zeroed
 
 enum case_verdict { CASE_AGREES, CASE_DIFFERS, CASE_NOT_COMPUTABLE };

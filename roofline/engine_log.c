@@ -138,7 +138,7 @@ static void take_number(struct engine_log *log, const struct number_pattern *p, 
         return;
     if (p->what == LOG_KV_GIB && p->engine == TRTLLM && !strstr(at, "KV cache"))
         return; // other allocations are printed alike
-    log->value[p->what] = atof(digits) * p->per;
+    log->value[p->what] = strtod(digits, NULL) * p->per;
     if (p->per == 1)
         snprintf(log->text[p->what], sizeof log->text[0], "%s", digits);
     else

@@ -325,7 +325,10 @@ bool kvcalc_explain(const struct options *o, int *exit_code, struct error *e)
         return false;
     engine_log_read(&log, text, size);
     free(text);
-    if (!log.engine)
+    bool states = false;
+    for (int i = 0; i < LOG_NUMBER_COUNT; i++)
+        states |= has(&log, (enum log_number)i);
+    if (!log.engine || !states)
         return error_set(e, ERROR_FILE, "'%.200s': no line of vLLM, SGLang, TensorRT-LLM or llama.cpp is recognised",
                          o->arg[0]);
     return explain(o, &log, exit_code, e);

@@ -2,8 +2,11 @@
 #include "roofline/kvcalc_commands.h"
 
 #include <inttypes.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MAX_ROWS = 64, FIRST_CONTEXT = 256 };
 
@@ -111,14 +114,9 @@ static bool check_picture(const char *path, const char **terminal, struct error 
     return true;
 }
 
-static bool plot(const struct question *q, const struct sweep *s, bool by_context, const char *path, struct error *e)
+static void write_script(FILE *f, const struct question *q, const struct sweep *s, bool by_context, const char *terminal,
+                         const char *path)
 {
-    const char *terminal;
-    if (!check_picture(path, &terminal, e))
-        return false;
-    FILE *f = popen("gnuplot", "w");
-    if (!f)
-        return error_set(e, ERROR_OUTPUT, "'--plot': gnuplot could not be started");
     fprintf(f, "set terminal %s\nset output '%s'\n$rows << END\n", terminal, path);
     for (int32_t i = 0; i < s->n; i++)
         fprintf(f, "%d %g %g %g\n", by_context ? s->row[i].context : s->row[i].batch, s->row[i].bound_ms,
@@ -131,7 +129,32 @@ static bool plot(const struct question *q, const struct sweep *s, bool by_contex
         "plot $rows using 1:2 with linespoints title 'bound', $rows using 1:4 axes x1y2 with linespoints title 'KV share'\n",
         q->whole.model, q->hardware.title, q->types.tp, by_context ? "at full load" : "one context",
         by_context ? "context, tokens" : "requests per step");
-    return pclose(f) == 0 || error_set(e, ERROR_OUTPUT, "'--plot': gnuplot could not draw '%.200s'", path);
+}
+
+// Runs gnuplot on a script. Whether it was found and content.
+static bool run_gnuplot(char *script)
+{
+    char program[] = "gnuplot", *args[] = {program, script, NULL};
+    pid_t child;
+    int status = 1;
+    return posix_spawnp(&child, program, NULL, NULL, args, environ) == 0 && waitpid(child, &status, 0) == child &&
+           status == 0;
+}
+
+static bool plot(const struct question *q, const struct sweep *s, bool by_context, const char *path, struct error *e)
+{
+    const char *terminal;
+    char script[] = "/tmp/kvcalc-XXXXXX";
+    if (!check_picture(path, &terminal, e))
+        return false;
+    int file = mkstemp(script);
+    FILE *f = file < 0 ? NULL : fdopen(file, "w");
+    if (!f)
+        return error_set(e, ERROR_OUTPUT, "'--plot': '%s' could not be written", script);
+    write_script(f, q, s, by_context, terminal, path);
+    bool ok = fclose(f) == 0 && run_gnuplot(script);
+    unlink(script);
+    return ok || error_set(e, ERROR_OUTPUT, "'--plot': gnuplot is missing, or could not draw '%.200s'", path);
 }
 
 bool kvcalc_sweep(const struct options *o, struct question *q, struct error *e)
