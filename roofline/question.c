@@ -60,9 +60,11 @@ static bool at_least_one(const char *flag, int32_t value, int32_t max, struct er
 static bool read_ranks(const struct options *o, struct question *q, struct error *e)
 {
     q->pp = o->pp, q->query.dcp = o->dcp;
+    if (o->tp < 1)
+        return error_set(e, ERROR_USAGE, "'--tp' is %d, expected 1 or more", o->tp);
     if (!at_least_one("--pp", o->pp, QUESTION_MAX_STAGES, e) || !at_least_one("--dcp", o->dcp, 1 << 16, e))
         return false;
-    if (o->tp > 0 && o->tp % o->dcp)
+    if (o->tp % o->dcp)
         return error_set(e, ERROR_USAGE, "'--dcp' is %d, expected a divisor of --tp %d: the same ranks", o->dcp, o->tp);
     return true;
 }
