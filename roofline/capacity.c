@@ -108,7 +108,9 @@ bool capacity_of(const struct plan *plan, const struct hardware *hw, const struc
                          query->block);
     if (!(query->util > 0 && query->util <= 1))
         return error_set(e, ERROR_USAGE, "'util' is %g, expected more than 0 and at most 1", query->util);
-    out->weight_bytes = query->weight_bytes ? query->weight_bytes : plan_weight_bytes(plan);
+    out->weight_bytes = query->weight_bytes ? query->weight_bytes
+                        : query->held_bytes ? query->held_bytes
+                                            : plan_weight_bytes(plan);
     out->kv_bytes_per_token = plan_kv_bytes_per_token(plan);
     struct kv_layout layout = kv_layout_of_plan(plan);
     out->state_bytes_per_request = kv_layout_state_bytes(&layout);

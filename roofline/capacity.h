@@ -11,6 +11,7 @@ struct capacity_query {
     int32_t dcp;           // ranks that share each request's positions, 0 or 1: none
     double util;           // share of the device memory that may be used
     uint64_t weight_bytes; // instead of the plan's, held and read; 0: the plan's
+    uint64_t held_bytes;   // instead of the plan's, held only; 0: the plan's
 };
 
 // Field names are kvcalc's JSON keys.

@@ -253,11 +253,14 @@ static void describe_plan(const struct model_spec *spec, const struct plan *plan
 {
     char kv[24];
     uint64_t params = 0;
+    bool priced_only = false;
     for (int32_t i = 0; i < plan->n_tensors; i++)
         params += (uint64_t)plan->tensor[i].rows * (uint64_t)plan->tensor[i].cols;
-    snprintf(row->detail, sizeof row->detail, "%s, %d layers, %.3g B parameters, %s, %s of KV per token", spec->family,
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        priced_only |= plan->op[i].kind > OP_ALLREDUCE;
+    snprintf(row->detail, sizeof row->detail, "%s, %d layers, %.3g B parameters, %s, %s of KV per token%s", spec->family,
              spec->num_hidden_layers, (double)params / 1e9, dtype_name(spec->dtype),
-             format_bytes(plan_kv_bytes_per_token(plan), kv));
+             format_bytes(plan_kv_bytes_per_token(plan), kv), priced_only ? "; priced, not run" : "");
 }
 
 // "MixtralForCausalLM is not supported": the message without whom it is about and what was expected instead.

@@ -31,6 +31,19 @@ static bool one_number(const char *flag, const struct int_list *list, int32_t mi
     return true;
 }
 
+// Families that are priced only have names of their own for tensors: their files say how many bytes, not of what.
+static bool is_run(const struct model_spec *s)
+{
+    return !s->experts.num_experts && !s->mla.kv_lora_rank && !s->state.num_v_heads && !s->layer_norm;
+}
+
+// What a rank holds of the bytes that the files hold: its share by tensor.
+static uint64_t share_of_files(const struct question *q, int32_t stage)
+{
+    double share = (double)plan_weight_bytes(&q->stage[stage]) / (double)plan_weight_bytes(&q->whole);
+    return (uint64_t)((double)q->stored_bytes * share + 0.5);
+}
+
 static bool choose_types(const struct options *o, struct question *q, struct error *e)
 {
     q->weights = q->expected = q->model.spec.dtype;
@@ -38,7 +51,9 @@ static bool choose_types(const struct options *o, struct question *q, struct err
         return false;
     q->types = plan_options_default(q->weights);
     q->types.tp = o->tp, q->types.dp_attention = o->dp_attention;
-    if (!o->weights.n && model_has_weights(&q->model) && q->model.format != MODEL_RANDOM) {
+    bool named = is_run(&q->model.spec); // its tensors are found by name
+    q->stored_bytes = o->weights.n ? 0 : model_stored_bytes(&q->model);
+    if (!o->weights.n && model_has_weights(&q->model) && q->model.format != MODEL_RANDOM && named) {
         q->types.tensor_dtype = model_tensor_dtype; // what the file really stores
         q->types.ctx = &q->model;
     } else if (budget_keeps_16_bit(q->weights)) {
@@ -152,6 +167,7 @@ static bool ask_stages(const struct question *q, struct answer *a, struct error 
     struct capacity c;
     int32_t fewest = INT32_MAX;
     for (int32_t s = 0; s < q->pp; s++) {
+        query.held_bytes = q->stored_bytes ? share_of_files(q, s) : 0;
         if (!capacity_of(&q->stage[s], &q->hardware, &query, &c, e))
             return false;
         bool fuller = s == 0 || c.max_requests < fewest ||
@@ -210,7 +226,10 @@ bool question_ask(const struct question *q, struct answer *a, struct error *e)
     *a = (struct answer){.fullest = 0};
     if (!ask_stages(q, a, e) || !price_stages(q, a, e))
         return false;
-    budget_of(&q->whole, &q->stage[a->fullest], q->types.tp * q->pp, &q->hardware, &q->budget, &a->budget);
+    struct budget_query budget = q->budget;
+    if (q->stored_bytes && !budget.weight_bytes)
+        budget.weight_bytes = share_of_files(q, a->fullest);
+    budget_of(&q->whole, &q->stage[a->fullest], q->types.tp * q->pp, &q->hardware, &budget, &a->budget);
     return !q->has_engine || ask_engine(q, a, e);
 }
 

@@ -18,6 +18,7 @@ struct question {
     int32_t pp;
     struct plan whole;                      // on one device
     struct plan stage[QUESTION_MAX_STAGES]; // [pp], one rank of each
+    uint64_t stored_bytes;                  // of all tensors in the model's files, 0 where there are none
     struct capacity_query query;
     struct budget_query budget;
     bool has_engine;

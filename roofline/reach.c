@@ -12,7 +12,7 @@ static int64_t requests_of(const struct question *q, int32_t tp, enum dtype kv)
     struct error e = {0};
     memset(&other.whole, 0, sizeof other.whole);
     memset(other.stage, 0, sizeof other.stage);
-    other.types.tp = tp;
+    other.types.tp = tp, other.query.batch = 1; // only what fits is asked
     if (kv != DTYPE_COUNT)
         other.types.kv_k = other.types.kv_v = kv;
     bool ok = question_plan(&other, &e) && question_ask(&other, &a, &e);

@@ -57,7 +57,6 @@ static const struct priced {
     {"MiniMaxM2ForCausalLM", "minimax_m2", QK_NORM | EXPERTS | ROUTER_BIAS, 0},
     {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", QK_NORM | EXPERTS | TIED, 0},
     {"Gemma4ForConditionalGeneration", "gemma4", QK_NORM | EXPERTS | TIED | POST_NORMS, 0},
-    {"Mistral3ForConditionalGeneration", "mistral3", 0, 0},
     {"Mistral4ForCausalLM", "mistral4", LATENT | EXPERTS, 0},
     {"NemotronHForCausalLM", "nemotron_h", UNGATED | EXPERTS | ROUTER_BIAS | MAMBA, 0},
     {"GPT2LMHeadModel", "gpt2", ALL_BIAS | TIED | UNGATED | LAYER_NORM | POSITIONS, 0},

@@ -132,3 +132,12 @@ bool model_has_weights(const struct model *m)
 {
     return m->format == MODEL_HF || m->format == MODEL_GGUF || m->format == MODEL_RANDOM;
 }
+
+uint64_t model_stored_bytes(const struct model *m)
+{
+    uint64_t sum = 0;
+    bool read = m->files && (m->format == MODEL_HF || m->format == MODEL_GGUF);
+    for (uint64_t i = 0; read && i < m->files->n_tensors; i++)
+        sum += m->files->tensor[i].bytes;
+    return sum;
+}

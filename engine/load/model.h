@@ -35,7 +35,8 @@ void model_close(struct model *m); // accepts zeroed
 // For plan_options.tensor_dtype, ctx = the model: the type the file stores (F32 where it has no such tensor; model_weights
 // then says what is missing). Types the engine does not compute with directly are declared as what they are loaded as.
 enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec);
-bool model_has_weights(const struct model *m); // false for MODEL_CONFIG
+bool model_has_weights(const struct model *m);      // false for MODEL_CONFIG
+uint64_t model_stored_bytes(const struct model *m); // of all tensors in its files, by their headers; 0 where there are none
 
 struct weights {
     struct tensor *tensor; // [n_tensors of the plan]

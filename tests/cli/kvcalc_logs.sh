@@ -131,20 +131,20 @@ sed 's/"kv_lora_rank": 512,//' configs/models/deepseek-v3.json >"$WORK/config.js
 run 2 'a fact that is missing is named' "$KVCALC" --model "$WORK/config.json" --gpu h100-sxm --context 64
 err "'kv_lora_rank' is missing"
 
-# Every answer under 50 ms: the best of three, on whatever machine this is.
+run 0 'the headers of safetensors say the exact bytes of the weights' "$KVCALC" --model tests/golden/llama-bf16 --gpu h100-sxm --context 64 --json
+equals weight_bytes 340864
+run 0 'a rank holds its share of them' "$KVCALC" --model tests/golden/llama-bf16 --gpu h100-sxm --context 64 --tp 2 --json
+[ "$(number weight_bytes)" -lt 180000 ] || complain 'it holds more'
+
+# Every answer under 50 ms of processor time (others may be at work on this machine).
 if [ "${KVBENCH_SANITIZED:-0}" = 1 ]; then
     skip 'every answer under 50 ms' 'sanitizers take longer'
 else
-    for question in '--context 4096' '--context 32768 --sweep context' '--context 8192 --requests 64 --tp 8' '--context 8192 --engine vllm'; do
-        best=1000000
-        for _ in 1 2 3; do
-            begin=$(date +%s%N)
-            # shellcheck disable=SC2086
-            "$KVCALC" --model deepseek-v3 --gpu h200-sxm --weights fp8 --tp 8 $question >/dev/null
-            took=$((($(date +%s%N) - begin) / 1000))
-            [ $took -lt $best ] && best=$took
-        done
-        is "an answer takes under 50 ms: $question" "$((best < 50000))" 1
+    TIMEFORMAT='%U %S'
+    for question in '--context 4096' '--context 32768 --sweep context' '--context 8192 --requests 64' '--context 8192 --engine vllm'; do
+        # shellcheck disable=SC2086
+        took=$({ time "$KVCALC" --model deepseek-v3 --gpu h200-sxm --weights fp8 --tp 8 $question >/dev/null; } 2>&1)
+        is "an answer takes under 50 ms: $question" "$(awk '{ print ($1 + $2 < 0.05) }' <<<"$took")" 1
     done
 fi
 finish
