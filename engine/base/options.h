@@ -100,7 +100,7 @@ enum command_bit {
     X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS, "folder of results (ceilings: file); default results/")          \
     X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
-    X(chat, flag, "--chat", "", ON_GENERATE, "use the model's chat format; without --prompt, in turns")                                  \
+    X(chat, flag, "--chat", "", ON_GENERATE, "use the model's chat format; without --prompt, in turns")                     \
     X(system, text, "--system", "", ON_GENERATE, "system text for --chat; default: the model's own")                        \
     X(temperature, real, "--temperature,--temp", "0", ON_GENERATE, "0: greedy, unless the folder says otherwise")           \
     X(top_k, int, "--top-k", "0", ON_GENERATE, "0: off")                                                                    \
