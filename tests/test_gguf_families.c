@@ -39,7 +39,15 @@ static void put_value(const char *architecture, const struct value *v)
     put(&file, v->bool_, LAYERS);
 }
 
-// Seven layers, 4 query and 2 KV heads of 16, hidden 64; `tensor`, a vector of 8 f32, beside the embedding.
+static bool says(const struct value *values, const char *key)
+{
+    while (values->kind != END && strcmp(values->key, key))
+        values++;
+    return values->kind != END;
+}
+
+// Seven layers, 4 query and 2 KV heads of 16, hidden 64, unless `values` say otherwise; `tensor`, a vector of 8 f32, beside
+// the embedding.
 static bool parse(struct model_spec *s, const char *architecture, const struct value *values, const char *tensor,
                   struct error *e)
 {
@@ -57,10 +65,14 @@ static bool parse(struct model_spec *s, const char *architecture, const struct v
     float factor[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     while (values[n].kind != END)
         n++;
-    put_head(&file, 3, tensor ? 3 : 1, 1 + N_SHAPE + n);
+    uint64_t n_shape = 0;
+    for (int i = 0; i < N_SHAPE; i++)
+        n_shape += !says(values, SHAPE[i].key);
+    put_head(&file, 3, tensor ? 3 : 1, 1 + n_shape + n);
     put_string_value(&file, "general.architecture", architecture);
     for (int i = 0; i < N_SHAPE; i++)
-        put_value(architecture, &SHAPE[i]);
+        if (!says(values, SHAPE[i].key))
+            put_value(architecture, &SHAPE[i]);
     for (uint64_t i = 0; i < n; i++)
         put_value(architecture, &values[i]);
     put_tensor(&file, "token_embd.weight", 64, 8, 0, 0);
@@ -90,6 +102,22 @@ static void must_parse(struct model_spec *s, const char *architecture, const str
 }
 
 static const struct value NOTHING[] = {{.kind = END}};
+
+// Some files state a number once for each layer.
+static void test_numbers_by_layer(void **state)
+{
+    static const struct value SAME[] = {{.key = "attention.head_count_kv", .kind = BOOLS, .bool_ = {1, 1, 1, 1, 1, 1, 1}},
+                                        {.kind = END}};
+    static const struct value OTHERS[] = {{.key = "attention.head_count_kv", .kind = BOOLS, .bool_ = {1, 1, 1, 0, 1, 1, 1}},
+                                          {.kind = END}};
+    struct model_spec s;
+    struct error e;
+    (void)state;
+    must_parse(&s, "llama", SAME, NULL);
+    assert_int_equal(s.num_key_value_heads, 1);
+    assert_false(parse(&s, "llama", OTHERS, NULL, &e));
+    assert_error(&e, ERROR_UNSUPPORTED, "'llama.attention.head_count_kv' is not one number for all layers");
+}
 
 static void test_gemma2(void **state)
 {
@@ -221,8 +249,10 @@ static void test_llama_and_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma2),          cmocka_unit_test(test_gemma3),  cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_olmo2_and_olmo3), cmocka_unit_test(test_granite), cmocka_unit_test(test_llama_and_others),
+        cmocka_unit_test(test_numbers_by_layer), cmocka_unit_test(test_gemma2),
+        cmocka_unit_test(test_gemma3),           cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_olmo2_and_olmo3),  cmocka_unit_test(test_granite),
+        cmocka_unit_test(test_llama_and_others),
     };
     return cmocka_run_group_tests_name("gguf families", tests, NULL, NULL);
 }

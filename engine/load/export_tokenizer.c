@@ -18,7 +18,8 @@ static const char PROBE[] =
     "two  "
     "spaces\t\ttabs \r\n \r\n end   \n\t\u0301Z'\r .\tYé \n.a中9\u0301 \rX café e\u0301té naïve 中文字符 ひらがな カタカナ "
     "中\u0301,X "
-    "привет مرحبا שלום नमस्ते दुनिया สวัสดีชาวโลก 한국어 ½ ² ³ ₂ Ⅷ ① ㊙ x² 10² 😀👍🏽 ÷🏸ך🌾ԩ 🎹Âҋ $100,000.00 #tag @you "
+    "привет مرحبا שלום नमस्ते दुनिया สวัสดีชาวโลก 한국어 ½ ² ³ ₂ Ⅷ ① ㊙ x² 10² 😀👍🏽 ÷🏸ך🌾ԩ 🎹Âҋ $100,000.00 #tag "
+    "@you "
     "a/b\\c "
     "!!! ??? --> <= {}[]() “quoted” … nbsp\u00a0foo_bar camelCaseWord HTTPServer /path \"a,;b'c\" \x01 \t\t1 _x";
 

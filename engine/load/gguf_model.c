@@ -52,12 +52,30 @@ static bool read_architecture(struct model_spec *s, const struct gguf *g, struct
     return true;
 }
 
+// A number that some files state once for each layer. No family here has layers of several shapes.
+static bool layers_i32(const struct model_spec *s, const struct gguf *g, const char *name, int32_t *out, struct error *e)
+{
+    char key[KEY_BYTES];
+    int32_t *value, n;
+    const struct gguf_value *v = gguf_find(g, key_of(s, name, key));
+    if (!v || v->type != GGUF_ARRAY)
+        return gguf_i32(g, key, out, e);
+    if (!gguf_i32s(g, key, &value, &n, e))
+        return false;
+    bool ok = n > 0 && n >= s->num_hidden_layers;
+    for (int32_t i = 1; i < n; i++)
+        ok = ok && value[i] == value[0];
+    *out = n ? value[0] : *out;
+    free(value);
+    return ok || error_set(e, ERROR_UNSUPPORTED, "'%s': '%s' is not one number for all layers", g->where, key);
+}
+
 static bool need_i32(const struct model_spec *s, const struct gguf *g, const char *name, int32_t *out, struct error *e)
 {
     char key[KEY_BYTES];
     if (!gguf_find(g, key_of(s, name, key)))
         return error_set(e, ERROR_FILE, "'%s': metadata '%s' is missing", g->where, key);
-    return gguf_i32(g, key, out, e);
+    return layers_i32(s, g, name, out, e);
 }
 
 static bool read_shape(struct model_spec *s, const struct gguf *g, struct error *e)
@@ -75,7 +93,7 @@ static bool read_shape(struct model_spec *s, const struct gguf *g, struct error 
     s->vocab_size = (int32_t)embd->dim[0];
     s->num_key_value_heads = s->num_attention_heads;
     s->head_dim = s->num_attention_heads > 0 ? s->hidden_size / s->num_attention_heads : 0;
-    if (!gguf_i32(g, key_of(s, "attention.head_count_kv", key), &s->num_key_value_heads, e) ||
+    if (!layers_i32(s, g, "attention.head_count_kv", &s->num_key_value_heads, e) ||
         !gguf_i32(g, key_of(s, "attention.key_length", key), &s->head_dim, e))
         return false;
     int32_t value_length = s->head_dim;
