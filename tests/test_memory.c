@@ -1,6 +1,7 @@
 // Memory limits read from a folder that stands for /.
 #include "engine/base/memory.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -87,6 +89,23 @@ static void test_this_machine(void **state)
     assert_true(bytes > 1 << 20);
 }
 
+static void test_a_limited_address_space_counts(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_return_code(getrlimit(RLIMIT_AS, &before), errno);
+    limit = (struct rlimit){(rlim_t)1 << 40, before.rlim_max}; // 1 TiB: less than nothing else says on this machine
+    if (getenv("KVBENCH_SANITIZED") || limit.rlim_cur > limit.rlim_max)
+        skip(); // the sanitizers' shadow is larger
+    assert_return_code(setrlimit(RLIMIT_AS, &limit), errno);
+    assert_true(memory_available("") < (uint64_t)1 << 40);
+    limit.rlim_cur = (rlim_t)1 << 20; // less than the process has: nothing is left
+    assert_return_code(setrlimit(RLIMIT_AS, &limit), errno);
+    uint64_t left = memory_available("");
+    assert_return_code(setrlimit(RLIMIT_AS, &before), errno);
+    assert_int_equal(left, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_the_least_of_kernel_and_cgroup),
         cmocka_unit_test(test_cgroup_version_1),
         cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_a_limited_address_space_counts),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

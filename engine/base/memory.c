@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 // The number after `key` at the start of a line ("" : the file's first word). False if absent or not a number ("max").
 static bool read_number(const char *folder, const char *file, const char *key, uint64_t *out)
@@ -78,10 +79,22 @@ static uint64_t cgroup_left(const char *root)
     return least;
 }
 
+// What RLIMIT_AS (ulimit -v) leaves of the address space.
+static uint64_t address_space_left(void)
+{
+    struct rlimit limit;
+    uint64_t kib;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        !read_number("/proc/self", "status", "VmSize:", &kib))
+        return UINT64_MAX;
+    return limit.rlim_cur > kib * 1024 ? limit.rlim_cur - kib * 1024 : 0;
+}
+
 uint64_t memory_available(const char *root)
 {
     char folder[1024];
-    uint64_t kib, least = cgroup_left(root);
+    uint64_t kib, least = cgroup_left(root), space = *root ? UINT64_MAX : address_space_left();
+    least = space < least ? space : least;
     snprintf(folder, sizeof folder, "%s/proc", root);
     if (read_number(folder, "meminfo", "MemAvailable:", &kib) && kib < UINT64_MAX / 1024 && kib * 1024 < least)
         least = kib * 1024;

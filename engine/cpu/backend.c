@@ -157,9 +157,7 @@ static bool cpu_load(void *self, const struct plan *plan, const struct tensor *w
     bool ok = take_tensors(c, plan, weights, e) &&
               slots_init(&c->slots, plan, c->spans, cpu_cover(NULL, plan, &shape, c->spans), config, e) &&
               take_scratch(c, plan, config, e) && kv_storage_init(&c->kv, plan, config, e);
-    if (ok)
-        linear_warm_up(c->team);
-    else
+    if (!ok)
         unload(c);
     return ok;
 }
@@ -290,11 +288,13 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
     if (!c)
         return error_set(e, ERROR_MEMORY, "no memory for the cpu backend");
     c->kernels = cpu_kernels_select(options->isa, e);
-    if (!c->kernels || !team_open(&c->team, options->threads, options->cpu_list, e)) {
+    c->gemm = c->kernels && c->kernels->gemm && !options->row_invariant;
+    if (!c->kernels || !team_open(&c->team, options->threads, options->cpu_list, e) ||
+        (c->gemm && !linear_warm_up(c->team, e))) {
+        team_close(c->team);
         free(c);
         return false;
     }
-    c->gemm = c->kernels->gemm && !options->row_invariant;
     *out = (struct backend){.name = "cpu",
                             .self = c,
                             .supports = cpu_supports,

@@ -2,6 +2,7 @@
 // each member widens panels of its slice to f32 and lets single-threaded BLAS multiply.
 #include "engine/cpu/walk.h"
 
+#include "engine/base/memory.h"
 #include "engine/base/units.h"
 
 #include <cblas.h>
@@ -154,10 +155,18 @@ static void small_gemm(void *ctx, int32_t member, int32_t n_members)
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1, a, N, b, N, 0, c, N);
 }
 
-void linear_warm_up(struct team *team)
+// OpenBLAS maps one buffer for each thread that calls it, and retries for ever where there is no room for it.
+bool linear_warm_up(struct team *team, struct error *e)
 {
+    enum { BUFFER_MIB = 129 };
+    uint64_t needed = (uint64_t)team_size(team) * BUFFER_MIB << 20, available = memory_available("");
+    char a[24], b[24];
+    if (available < needed)
+        return error_set(e, ERROR_MEMORY, "%d threads need %s for OpenBLAS, %s is available", team_size(team),
+                         format_bytes(needed, a), format_bytes(available, b));
     openblas_set_num_threads(1); // the team's members call it side by side
     team_run(team, small_gemm, NULL);
+    return true;
 }
 
 const char *cpu_blas_name(void)

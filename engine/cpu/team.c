@@ -241,12 +241,13 @@ bool team_open(struct team **out, int32_t n_threads, const char *cpu_list, struc
     memset(t, 0, sizeof *t);
     t->n = n;
     t->member = member;
-    // More members than CPUs: whoever waits gives its CPU away at once. Pinning would stack them unevenly.
-    bool crowded = n > n_cpus || n > quota;
+    // More members than CPUs: whoever waits gives its CPU away at once, and only a list that the user gave still pins, in
+    // turn.
+    bool crowded = n > n_cpus || n > quota, listed = cpu_list && *cpu_list;
     t->spins = crowded ? 0 : SPINS;
-    t->pinned = !crowded && cpu[0] >= 0;
+    t->pinned = cpu[0] >= 0 && (!crowded || listed);
     for (int32_t i = 0; i < n; i++)
-        member[i] = (struct member){.team = t, .index = i, .cpu = t->pinned ? cpu[i] : -1};
+        member[i] = (struct member){.team = t, .index = i, .cpu = t->pinned ? cpu[i % n_cpus] : -1};
     *out = t;
     if (start_members(t, e))
         return true;

@@ -90,7 +90,8 @@ void walk_linear(const struct share *w, const struct span *span);
 void walk_linear_add(const struct share *w, const struct span *span);
 void walk_gate_up_act(const struct share *w, const struct span *span);
 uint64_t linear_scratch_floats(const struct plan *plan);
-void linear_warm_up(struct team *team); // BLAS takes its buffers now, not inside a step
+// BLAS takes its buffers now, not inside a step. ERROR_MEMORY if there is no room for them.
+bool linear_warm_up(struct team *team, struct error *e);
 
 // attention.c
 void attention_prepare(struct step *s); // cuts the batch into tiles
