@@ -141,6 +141,8 @@ static int16_t linear(struct builder *b, enum op_rows rows, int32_t layer, int16
 
 static int16_t rope(struct builder *b, int32_t layer, int16_t x, int32_t n_heads, int32_t d)
 {
+    if (b->spec->no_rope[layer])
+        return x;
     struct op op = new_op(b, OP_ROPE, ROWS_TOKENS, layer);
     int32_t which = b->spec->window[layer] ? b->plan->n_ropes - 1 : 0; // the last is the local one where there are two
     op.in[0] = x;

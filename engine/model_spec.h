@@ -89,6 +89,7 @@ struct model_spec {
     enum dtype dtype;                  // the data type its makers published
     struct rope_spec rope, rope_local; // rope_local: of layers with a window; rotary_dim 0: `rope` is for all
     int32_t window[MODEL_MAX_LAYERS];  // positions a token sees, itself included; 0: all of them
+    bool no_rope[MODEL_MAX_LAYERS];    // layers whose q and k do not turn (SmolLM3)
     bool chunked;                      // `window` cuts the positions into chunks instead of sliding (Llama 4)
     // What follows is priced by every backend that prices, and executed by those whose supports() says so.
     bool layer_norm;        // LayerNorm with a bias in place of RMSNorm (GPT-2, OPT, Falcon)

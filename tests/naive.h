@@ -28,7 +28,7 @@ struct naive_model {
     int32_t qk_norm; // 1: of each head, 2: of the row
     int32_t window[NAIVE_MAX_LAYERS];
     double eps, scale, embed, residual, logits, score_cap, logit_cap; // scale: of q k
-    int32_t rotary;
+    int32_t rotary, no_rope_every;
     double freq[2][NAIVE_MAX_WIDTH], magnitude; // [1]: of layers with a window
     struct naive_tensor tensor[NAIVE_MAX_TENSORS];
     int32_t n_tensors;
@@ -78,7 +78,7 @@ static inline void naive_norm(const struct naive_model *m, const struct naive_te
 
 static inline void naive_turn(const struct naive_model *m, int32_t layer, int32_t pos, int32_t heads, double *x)
 {
-    int32_t half = m->rotary / 2;
+    int32_t half = m->no_rope_every && (layer + 1) % m->no_rope_every == 0 ? 0 : m->rotary / 2;
     for (int32_t h = 0; h < heads; h++)
         for (int32_t i = 0; i < half; i++) {
             double angle = pos * m->freq[m->window[layer] != 0][i], magnitude = m->magnitude != 0 ? m->magnitude : 1;

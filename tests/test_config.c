@@ -252,6 +252,19 @@ static void test_phi_olmo_granite(void **state)
     must_fail("GraniteForCausalLM", "\"logits_scaling\":0", ERROR_FILE, "'logits_scaling' is 0");
 }
 
+static void test_smollm3(void **state)
+{
+    (void)state;
+    struct model_spec s;
+    must_parse(&s, "SmolLM3ForCausalLM", "\"no_rope_layer_interval\":3");
+    assert_true(!s.no_rope[0] && !s.no_rope[1] && s.no_rope[2] && s.rope.theta == 2e6 && s.tie_word_embeddings);
+    must_parse(&s, "SmolLM3ForCausalLM", "\"no_rope_layers\":[0,1,1]");
+    assert_true(s.no_rope[0] && !s.no_rope[1] && !s.no_rope[2]);
+    must_fail("SmolLM3ForCausalLM", "\"no_rope_layers\":[0,1]", ERROR_FILE, "list of 3 numbers");
+    must_parse(&s, "LlamaForCausalLM", "\"no_rope_layers\":[0,1]"); // not a key of Llama's
+    assert_true(!s.no_rope[0]);
+}
+
 // Values worked by hand from the formulas: 16 values turn, theta 10000, 64 positions stretched four times.
 static void test_rope_yarn(void **state)
 {
@@ -433,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_gemma3_ropes),
         cmocka_unit_test(test_text_part_of_a_wrapper),
         cmocka_unit_test(test_phi_olmo_granite),
+        cmocka_unit_test(test_smollm3),
         cmocka_unit_test(test_rope_yarn),
         cmocka_unit_test(test_rope_long),
         cmocka_unit_test(test_refusals),

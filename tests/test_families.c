@@ -395,6 +395,11 @@ static void test_llama(void **state)
                    "\"original_max_position_embeddings\":20,\"attention_factor\":1.3},",
          .facts = {SHAPE(2, 4, 2, 16), .eps = 1e-6},
          .ropes = rope_yarn_loud},
+        {.name = "SmolLM3, every fourth layer without rope",
+         .config = "\"architectures\":[\"SmolLM3ForCausalLM\"],\"rope_theta\":10000,\"mlp_bias\":true,"
+                   "\"no_rope_layers\":[1,1,1,0,1],\"use_sliding_window\":false,\"sliding_window\":null,",
+         .facts = {SHAPE(5, 4, 2, 10), .mlp_bias = true, .tied = true, .no_rope_every = 4, .eps = 1e-6},
+         .ropes = rope_1e4},
         {.name = "Mistral's window",
          .config = "\"architectures\":[\"MistralForCausalLM\"],\"sliding_window\":5,",
          .facts = {SHAPE(2, 4, 2, 8), .window = {5, 5}, .eps = 1e-6},

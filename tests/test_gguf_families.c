@@ -240,10 +240,12 @@ static void test_llama_and_others(void **state)
     assert_true(s.rope.kind == ROPE_FACTORS && s.rope.freq_factor[2] == 3 && s.window[0] == 4 && s.window[6] == 4);
     must_parse(&s, "gemma", NOTHING, NULL);
     assert_true(s.embedding_multiplier == 8 && s.norm_place == NORM_BEFORE && s.attn_logit_softcapping == 0);
+    must_parse(&s, "smollm3", NOTHING, NULL);
+    assert_true(!s.no_rope[2] && s.no_rope[3] && !s.no_rope[4]);
     assert_false(parse(&s, "mamba2", NOTHING, NULL, &e));
-    assert_error(
-        &e, ERROR_UNSUPPORTED,
-        "'mamba2' is not supported, expected one of llama, qwen2, qwen3, gemma, gemma2, gemma3, phi3, olmo2, granite");
+    assert_error(&e, ERROR_UNSUPPORTED,
+                 "'mamba2' is not supported, expected one of llama, qwen2, qwen3, gemma, gemma2, gemma3, phi3, olmo2, "
+                 "smollm3, granite");
 }
 
 int main(void)

@@ -1,8 +1,10 @@
 // What a Hugging Face folder says beside its shape: quantized weights, ends of texts, sampling.
 #include "engine/load/model.h"
+#include "engine/load/scales.h"
 #include "tests/files.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 
 static const char LLAMA[] = "\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":3,"
                             "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":160,"
@@ -75,6 +77,23 @@ static void test_fp8_is_accepted(void **state)
     model_close(&m);
 }
 
+static void test_every_fp8_code(void **state)
+{
+    static const struct scales ONE = {0};
+    (void)state;
+    for (int code = 0; code < 256; code++) {
+        int exponent = code >> 3 & 15, mantissa = code & 7;
+        uint8_t byte = (uint8_t)code;
+        double expected = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+        float got;
+        scales_row(&ONE, &byte, 0, 1, &got);
+        if ((code & 0x7f) == 0x7f)
+            assert_true(isnan(got));
+        else
+            assert_true((double)got == (code & 0x80 ? -expected : expected));
+    }
+}
+
 // A shape alone can be priced whatever its weights are stored as.
 static void test_a_shape_may_be_quantized(void **state)
 {
@@ -114,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantized_weights_are_refused_by_name),
         cmocka_unit_test(test_fp8_is_accepted),
+        cmocka_unit_test(test_every_fp8_code),
         cmocka_unit_test(test_a_shape_may_be_quantized),
         cmocka_unit_test(test_generation_config),
     };

@@ -306,6 +306,26 @@ void model_spec_from_family(struct model_spec *s, const struct family *f)
     s->norm_place = f->norm_place, s->qk_norm = f->qk_norm;
 }
 
+void model_spec_set_no_rope(struct model_spec *s, int32_t every)
+{
+    for (int32_t layer = 0; layer < s->num_hidden_layers; layer++)
+        s->no_rope[layer] = every && (layer + 1) % every == 0;
+}
+
+// "no_rope_layers" has a 1 for each layer that turns q and k, in spite of its name.
+static bool read_no_rope(struct model_spec *s, const struct family *f, const cJSON *c, const char *where, struct error *e)
+{
+    const cJSON *list = f->no_rope_every ? json_member(c, "no_rope_layers") : NULL, *turns;
+    int32_t every = f->no_rope_every, layer = 0;
+    if (every && !json_i32(c, where, "no_rope_layer_interval", 1, INT32_MAX, &every, e))
+        return false;
+    model_spec_set_no_rope(s, every);
+    if (list && (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != s->num_hidden_layers))
+        return error_set(e, ERROR_FILE, "'%s': 'no_rope_layers' is not a list of %d numbers", where, s->num_hidden_layers);
+    cJSON_ArrayForEach(turns, list) s->no_rope[layer++] = !(cJSON_IsNumber(turns) && turns->valuedouble != 0);
+    return true;
+}
+
 static bool read_config(struct model_spec *s, const cJSON *c, const char *where, struct error *e)
 {
     const struct family *f;
@@ -325,7 +345,7 @@ static bool read_config(struct model_spec *s, const cJSON *c, const char *where,
     c = cJSON_IsObject(text) ? text : c;
     if (!read_shape(s, f, c, where, e) || !read_numerics(s, f, c, where, e) || !read_switches(s, f, c, where, e) ||
         !read_factors(s, f, c, where, e) || !config_read_rope(s, f, c, where, e) || !model_spec_check(s, where, e) ||
-        !read_windows(s, f, c, where, e))
+        !read_windows(s, f, c, where, e) || !read_no_rope(s, f, c, where, e))
         return false;
     model_spec_from_family(s, f);
     read_token_ids(s, c);

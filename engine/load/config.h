@@ -15,6 +15,9 @@ bool model_spec_check(const struct model_spec *spec, const char *where, struct e
 // Structure that all models of a family share, and its name.
 void model_spec_from_family(struct model_spec *spec, const struct family *family);
 
+// Every n-th layer does without rotary embedding; 0: none does.
+void model_spec_set_no_rope(struct model_spec *spec, int32_t every);
+
 // Rotary embedding (config_rope.c). Needs head_dim and max_position_embeddings.
 bool config_read_rope(struct model_spec *spec, const struct family *family, const cJSON *config, const char *where,
                       struct error *e);

@@ -160,6 +160,17 @@ static void fill_report(struct export_report *r, const struct gguf_writer *w, en
         r->n_kept += w->tensor[i].n_dims > 1 && w->tensor[i].to != type;
 }
 
+// GGUF leaves it to the reader which layers of a family do not turn q and k.
+static bool check_no_rope(const struct model_spec *s, struct error *e)
+{
+    int32_t every = family_by_name(s->family)->no_rope_every;
+    for (int32_t layer = 0; layer < s->num_hidden_layers; layer++)
+        if (s->no_rope[layer] != (every && (layer + 1) % every == 0))
+            return error_set(e, ERROR_UNSUPPORTED, "'%s': GGUF cannot say that other layers than every %dth do without rope",
+                             s->name, every);
+    return true;
+}
+
 bool model_export_gguf(const struct model *m, const struct plan *plan, const struct tensor *weights, enum dtype type,
                        const char *path, struct export_report *report, struct error *e)
 {
@@ -170,6 +181,8 @@ bool model_export_gguf(const struct model *m, const struct plan *plan, const str
     if (m->format != MODEL_GGUF && !family_by_name(m->spec.family))
         return error_set(e, ERROR_UNSUPPORTED, "'%s': models of family '%s' can be priced, not exported", m->spec.name,
                          m->spec.family);
+    if (m->format != MODEL_GGUF && !check_no_rope(&m->spec, e))
+        return false;
     if (m->format == MODEL_GGUF) {
         snprintf(report->tokenizer, sizeof report->tokenizer, "taken over");
         ok = export_file(&w, &m->files->gguf, type, e);

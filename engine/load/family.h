@@ -31,6 +31,7 @@ struct family {
     bool partial_rotary;   // partial_rotary_factor counts
     bool multipliers;      // Granite's four
     bool rope_by_layer;    // rope_parameters has one entry for layers with a window and one for the others
+    int32_t no_rope_every; // every such layer does without rotary embedding; 0: none does
     enum window_rule window_rule;
     int32_t full_every; // 0: never
 

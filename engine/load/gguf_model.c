@@ -292,6 +292,7 @@ static bool read_rest(struct model_spec *s, const struct gguf *g, struct error *
     if (experts > 0)
         return error_set(e, ERROR_UNSUPPORTED, "'%s': %d experts per layer are not supported", g->where, experts);
     s->rms_norm_eps = eps;
+    model_spec_set_no_rope(s, family_by_name(s->family)->no_rope_every);
     s->tie_word_embeddings = !has_tensor(g, "output.weight");
     s->qkv_bias = has_tensor(g, "blk.0.attn_q.bias") || has_tensor(g, "blk.0.attn_qkv.bias");
     s->o_bias = has_tensor(g, "blk.0.attn_output.bias");
