@@ -8,8 +8,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MAX_REPETITIONS = 101, FLOPS_NS = 50 * 1000 * 1000, FLOPS_PROBE_NS = 3 * 1000 * 1000 };
+enum { MAX_MOMENTS = 101, FLOPS_PROBE_NS = 3 * 1000 * 1000 };
+enum { SELECT_READS = 3, LOOKS = 8 }; // reads by each loop to find the best; probes of a ceiling in one moment
+#define PAUSE_S 1.4                   // seven moments span ten seconds
+#define NOISY_CEILING 0.25            // of (p90 - p10) / median: more says that something else was at work
 #define MIB ((uint64_t)1 << 20)
 
 static const int32_t STREAMS[] = {1, 2, 4, 8};
@@ -36,15 +40,68 @@ static struct loop read_note(const struct hardware *hw)
     return (struct loop){.streams = streams, .huge_pages = kib > 4};
 }
 
-static struct hw_value value_of(double *rate, int32_t n)
+void ceiling_best_add(struct ceiling_best *b, double rate)
+{
+    if (rate > b->first) {
+        b->second = b->first;
+        b->first = rate;
+    } else if (rate > b->second)
+        b->second = rate;
+}
+
+static void date_today(char out[12])
 {
     char now[32];
-    struct hw_value v = {.value = stats_median(rate, n), .method = "measured", .n = n};
-    if (v.value > 0)
-        v.spread = (stats_quantile(rate, n, 0.9) - stats_quantile(rate, n, 0.1)) / v.value;
     utc_now(now);
-    snprintf(v.date, sizeof v.date, "%.10s", now);
+    snprintf(out, 12, "%.10s", now);
+}
+
+// rate: one per moment.
+static struct hw_value value_of(const double *rate, int32_t n)
+{
+    struct hw_value v = {.method = "measured", .n = n};
+    struct ceiling_best best = {0};
+    for (int32_t i = 0; i < n; i++)
+        ceiling_best_add(&best, rate[i]);
+    v.value = best.second;
+    if (v.value > 0)
+        v.spread = (stats_quantile(rate, n, 0.9) - stats_quantile(rate, n, 0.1)) / stats_median(rate, n);
+    date_today(v.date);
     return v;
+}
+
+bool ceiling_raise(struct hw_value *ceiling, struct ceiling_best *b)
+{
+    if (!(ceiling->value > 0) || b->second <= (1 + RAISE_SHARE) * ceiling->value)
+        return false;
+    b->was = b->was > 0 ? b->was : ceiling->value;
+    ceiling->value = b->second;
+    date_today(ceiling->date);
+    return true;
+}
+
+static double widest_spread(const struct hardware *hw, const char **of)
+{
+    const struct hw_value *read = &hw->bandwidth[ROOF_ATTAINABLE];
+    double widest = strcmp(read->method, "measured") ? 0 : read->spread;
+    *of = "read";
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        const struct hw_value *peak = &hw->peak[ROOF_ATTAINABLE][t];
+        if (!strcmp(peak->method, "measured") && peak->spread > widest)
+            widest = peak->spread, *of = dtype_name((enum dtype)t);
+    }
+    return widest;
+}
+
+void ceilings_warning(const struct hardware *hw, char out[160])
+{
+    const char *of;
+    double spread = widest_spread(hw, &of);
+    *out = 0;
+    if (spread > NOISY_CEILING)
+        snprintf(out, 160,
+                 "the ceilings of %.48s are uncertain (%s spread over %.0f %%); 'kvbench ceilings' measures them again",
+                 hw->name, of, 100 * spread);
 }
 
 // Four times what the caches hold, or seem to (virtual machines see a part of them), so that reading it in turn finds
@@ -56,36 +113,63 @@ static uint64_t buffer_bytes(const struct team *team)
     return bytes < most ? bytes : most;
 }
 
-static bool read_loops(struct team *team, bool huge_pages, int32_t n, struct hw_value *best, struct loop *best_loop,
-                       struct error *e)
+static bool best_read_loop(struct team *team, bool huge_pages, double *best, struct loop *best_loop, struct error *e)
 {
     struct probe_buffer *buffer;
-    double rate[MAX_REPETITIONS];
     if (!probe_buffer_open(&buffer, team, buffer_bytes(team), huge_pages, e))
         return false;
-    for (size_t s = 0; s < sizeof STREAMS / sizeof *STREAMS; s++) {
-        for (int32_t i = -1; i < n; i++) { // the first is not counted
-            double r = probe_read(buffer, team, 0, STREAMS[s]);
-            rate[i < 0 ? 0 : i] = r;
+    for (size_t s = 0; s < sizeof STREAMS / sizeof *STREAMS; s++)
+        for (int32_t i = 0; i < SELECT_READS; i++) {
+            double rate = probe_read(buffer, team, 0, STREAMS[s]);
+            if (rate > *best) {
+                *best = rate;
+                *best_loop = (struct loop){.streams = STREAMS[s], .huge_pages = huge_pages};
+            }
         }
-        struct hw_value v = value_of(rate, n);
-        if (v.value > best->value) {
-            *best = v;
-            *best_loop = (struct loop){.streams = STREAMS[s], .huge_pages = huge_pages};
-        }
-    }
     probe_buffer_close(buffer);
     return true;
 }
 
-static void measure_peaks(struct team *team, int32_t n, struct hardware *hw)
+enum { N_PEAKS = sizeof PEAK_TYPES / sizeof *PEAK_TYPES };
+struct moments {
+    double read[MAX_MOMENTS], peak[N_PEAKS][MAX_MOMENTS];
+};
+
+static void sleep_s(double s)
 {
-    double rate[MAX_REPETITIONS];
-    for (size_t t = 0; t < sizeof PEAK_TYPES / sizeof *PEAK_TYPES; t++) {
-        for (int32_t i = 0; i < n; i++)
-            rate[i] = probe_flops(team, PEAK_TYPES[t], FLOPS_NS);
-        if (stats_median(rate, n) > 0)
-            hw->peak[ROOF_ATTAINABLE][PEAK_TYPES[t]] = value_of(rate, n);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)(1e9 * (s - (double)(time_t)s))}, NULL);
+}
+
+static double best_flops(struct team *team, enum dtype type)
+{
+    double best = 0;
+    for (int32_t i = 0; i < LOOKS; i++) { // each as long as the probe beside a sample
+        double rate = probe_flops(team, type, FLOPS_PROBE_NS);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static double best_read(struct team *team, struct probe_buffer *buffer, int32_t streams)
+{
+    double best = 0;
+    for (int32_t i = 0; i < LOOKS; i++) {
+        double rate = probe_read(buffer, team, 0, streams);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+// All ceilings in each moment, so that a neighbour who comes and goes meets some of the moments only.
+static void look(struct team *team, struct probe_buffer *buffer, struct loop loop, int32_t n, double pause_s,
+                 struct moments *m)
+{
+    for (int32_t i = 0; i < n; i++) {
+        m->read[i] = best_read(team, buffer, loop.streams);
+        for (int32_t t = 0; t < N_PEAKS; t++)
+            m->peak[t][i] = best_flops(team, PEAK_TYPES[t]);
+        if (i < n - 1)
+            sleep_s(pause_s);
     }
 }
 
@@ -97,22 +181,30 @@ static void describe(struct hardware *hw, const struct team *team)
     environment_cpu_vendor(hw->vendor);
     environment_cpus(team, cpus);
     snprintf(hw->name, sizeof hw->name, "cpu-%dt", team_size(team));
-    snprintf(hw->title, sizeof hw->title, "%.48s, %d threads%s%.24s", model, team_size(team), *cpus ? ", CPUs " : "", cpus);
+    snprintf(hw->title, sizeof hw->title, "%.48s, %d thread%s%s%.24s", model, team_size(team),
+             team_size(team) == 1 ? "" : "s", *cpus ? ", CPUs " : "", cpus);
     snprintf(hw->kind, sizeof hw->kind, "cpu");
     snprintf(hw->source, sizeof hw->source, "kvbench ceilings");
     hw->memory_bytes = environment_memory_total();
     hw->cache_bytes = environment_cache_bytes(team);
 }
 
-static bool measure_with(struct team *team, int32_t n, struct hardware *hw, struct error *e)
+static bool measure_with(struct team *team, int32_t n, double pause_s, struct hardware *hw, struct error *e)
 {
     struct loop loop = {0};
-    struct hw_value best = {0};
-    if (!read_loops(team, false, n, &best, &loop, e) || !read_loops(team, true, n, &best, &loop, e))
+    struct probe_buffer *buffer;
+    struct moments m;
+    double best = 0;
+    if (!best_read_loop(team, false, &best, &loop, e) || !best_read_loop(team, true, &best, &loop, e) ||
+        !probe_buffer_open(&buffer, team, buffer_bytes(team), loop.huge_pages, e))
         return false;
-    hw->bandwidth[ROOF_ATTAINABLE] = best;
+    look(team, buffer, loop, n, pause_s, &m);
+    probe_buffer_close(buffer);
+    hw->bandwidth[ROOF_ATTAINABLE] = value_of(m.read, n);
+    for (int32_t t = 0; t < N_PEAKS; t++)
+        if (stats_median(m.peak[t], n) > 0)
+            hw->peak[ROOF_ATTAINABLE][PEAK_TYPES[t]] = value_of(m.peak[t], n);
     write_note(hw, loop);
-    measure_peaks(team, n, hw);
     return true;
 }
 
@@ -124,7 +216,8 @@ bool ceilings_measure(struct hardware *hw, const struct ceilings_options *option
     if (!team_open(&team, options->threads, options->cpu_list, e))
         return false;
     describe(hw, team);
-    bool ok = measure_with(team, n < 3 ? 3 : n > MAX_REPETITIONS ? MAX_REPETITIONS : n, hw, e);
+    double pause_s = options->pause_s > 0 ? options->pause_s : PAUSE_S;
+    bool ok = measure_with(team, n < 3 ? 3 : n > MAX_MOMENTS ? MAX_MOMENTS : n, pause_s, hw, e);
     team_close(team);
     return ok;
 }
@@ -148,21 +241,16 @@ void ceilings_path(const char *folder, int32_t threads, char out[640])
     snprintf(out, 640, "%.580s/ceilings%s.json", folder, suffix);
 }
 
-bool ceilings_ensure(struct hardware *hw, const char *path, const struct ceilings_options *options, bool *measured,
-                     struct error *e)
+bool ceilings_find(struct hardware *hw, const char *path, const struct ceilings_options *options)
 {
-    *measured = false;
-    if (path && file_exists(path) && hardware_load(hw, path, NULL) && same_machine(hw, options))
-        return true;
-    *measured = true;
-    return ceilings_measure(hw, options, e) && (!path || hardware_save(hw, path, e));
+    return path && file_exists(path) && hardware_load(hw, path, NULL) && same_machine(hw, options);
 }
 
 bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, const struct ceilings_options *options,
                         struct error *e)
 {
     struct loop loop = read_note(hw);
-    *p = (struct ceiling_probe){.streams = loop.streams};
+    *p = (struct ceiling_probe){.streams = loop.streams, .threads = options->threads};
     if (!team_open(&p->team, options->threads, options->cpu_list, e))
         return false;
     if (probe_buffer_open(&p->buffer, p->team, buffer_bytes(p->team), loop.huge_pages, e))

@@ -9,26 +9,41 @@
 struct ceilings_options {
     int32_t threads;      // 0: one per allowed CPU
     const char *cpu_list; // or NULL
-    int32_t repetitions;  // of each loop, at least 3; 0: 7
+    int32_t repetitions;  // moments at which each loop is run, at least 3; 0: 7
+    double pause_s;       // between moments; 0: 1.4
 };
 
-// Read bandwidth: the best of 1, 2, 4 and 8 streams per thread over 4 KiB and 2 MiB pages, as the median of its repetitions;
-// peaks: f32, bf16 and int8 where the CPU has them. Takes some seconds. hw->note says which read loop was best.
+enum { CEILINGS_SECONDS = 12 }; // that measuring them takes, about
+
+// Read bandwidth: the best of 1, 2, 4 and 8 streams per thread over 4 KiB and 2 MiB pages; peaks: f32, bf16 and int8 where
+// the CPU has them. A ceiling is what the machine attains, and a neighbour on it only lowers what is seen: it is the highest
+// rate that was reached at two separate moments. hw->note says which read loop was best.
 bool ceilings_measure(struct hardware *hw, const struct ceilings_options *options, struct error *e);
 
 // Where ceilings are kept: FOLDER/ceilings.json, or ceilings-tN.json where a number of threads was asked for.
 void ceilings_path(const char *folder, int32_t threads, char out[640]);
 
-// The ceilings in `path` if they are this machine's with these threads; else measured and, where path is not NULL, saved
-// there. *measured says which.
-bool ceilings_ensure(struct hardware *hw, const char *path, const struct ceilings_options *options, bool *measured,
-                     struct error *e);
+// True if `path` (or NULL) holds this machine's ceilings with these threads.
+bool ceilings_find(struct hardware *hw, const char *path, const struct ceilings_options *options);
+
+// For people: that ceilings spread so widely when they were measured that a neighbour may have been at work; "" if not.
+void ceilings_warning(const struct hardware *hw, char out[160]);
+
+// The two highest rates that probes of one ceiling have reached at separate moments.
+struct ceiling_best {
+    double first, second;
+    double was; // the ceiling before it was first raised, 0: never
+};
+void ceiling_best_add(struct ceiling_best *b, double rate); // the best of one moment
+// Raises a ceiling that was beaten by more than RAISE_SHARE at two moments.
+#define RAISE_SHARE 0.05
+bool ceiling_raise(struct hw_value *ceiling, struct ceiling_best *b);
 
 // The ceiling now. Opened once per team size; a probe takes some milliseconds and allocates nothing.
 struct ceiling_probe {
     struct team *team;
     struct probe_buffer *buffer;
-    int32_t streams;
+    int32_t streams, threads; // threads: as asked for
 };
 // hw: from ceilings_measure or its file: the probe runs the read loop that was best then.
 bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, const struct ceilings_options *options,

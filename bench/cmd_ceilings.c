@@ -8,7 +8,8 @@
 static void print_value(const char *name, const char *unit, double scale, const struct hw_value *v)
 {
     if (v->value > 0)
-        printf("  %-16s %10.1f %-8s median of %d, spread %.1f %%\n", name, v->value / scale, unit, v->n, 100 * v->spread);
+        printf("  %-16s %10.1f %-8s best of %d moments, which spread over %.0f %%\n", name, v->value / scale, unit, v->n,
+               100 * v->spread);
 }
 
 static void print_text(const struct hardware *hw)
@@ -17,7 +18,11 @@ static void print_text(const struct hardware *hw)
     print_value("read", "GB/s", 1e9, &hw->bandwidth[ROOF_ATTAINABLE]);
     for (int t = 0; t < DTYPE_COUNT; t++)
         print_value(dtype_name((enum dtype)t), t == DTYPE_INT8 ? "GOP/s" : "GFLOP/s", 1e9, &hw->peak[ROOF_ATTAINABLE][t]);
+    char warning[160];
     printf("  %s; last-level cache %.0f MiB\n", hw->note, (double)hw->cache_bytes / (1 << 20));
+    ceilings_warning(hw, warning);
+    if (*warning)
+        printf("  %s, best when nothing else runs\n", warning);
 }
 
 static void print_json(const struct hardware *hw)

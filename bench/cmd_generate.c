@@ -42,7 +42,9 @@ static bool in_turns(const struct options *o)
 
 static bool check_options(const struct options *o, struct error *e)
 {
-    if (!in_turns(o) && (!o->prompt || !*o->prompt))
+    if (o->prompt && !*o->prompt)
+        return error_set(e, ERROR_USAGE, "'--prompt' is empty, expected the text to continue");
+    if (!in_turns(o) && !o->prompt)
         return error_set(e, ERROR_USAGE, "option '--prompt' is missing: the text to continue (--chat asks for its turns)");
     if (in_turns(o) && (o->json || o->no_cache))
         return error_set(e, ERROR_USAGE, "'%s' needs '--prompt'", o->json ? "--json" : "--no-cache");
@@ -267,6 +269,7 @@ static bool generate(struct answer *a, struct opened *opened, struct sampler *sa
     fflush(a->text_file);
     if (!a->o->json)
         putchar('\n');
+    fflush(stdout); // before what standard error says of it
     return ok && (a->o->no_cache || note_kept(a, e));
 }
 

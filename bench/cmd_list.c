@@ -117,6 +117,8 @@ static bool print_json(const struct catalogue_row *rows, int n, struct error *e)
         ok = cJSON_AddStringToObject(row, "name", rows[i].name) &&
              cJSON_AddBoolToObject(row, "supported", rows[i].supported) &&
              cJSON_AddStringToObject(row, "detail", rows[i].detail);
+        for (const struct catalogue_fact *f = rows[i].fact; ok && f->name; f++)
+            ok = cJSON_AddNumberToObject(row, f->name, f->value);
         cJSON_AddItemToArray(list, row);
     }
     char *text = ok ? cJSON_Print(list) : NULL;
@@ -132,8 +134,26 @@ static void print_table(const struct catalogue_row *rows, int n)
     int width = 4;
     for (int i = 0; i < n; i++)
         width = (int)strlen(rows[i].name) > width ? (int)strlen(rows[i].name) : width;
+    printf("%-*s  ok   what\n", width, "name");
     for (int i = 0; i < n; i++)
         printf("%-*s  %-3s  %s\n", width, rows[i].name, rows[i].supported ? "yes" : "no", rows[i].detail);
+}
+
+// What can be used comes first, or alone; the order is otherwise the list's own. Returns how many are left.
+static int sort_usable(struct catalogue_row *rows, int n, bool alone)
+{
+    struct catalogue_row *rest = malloc(((size_t)n + 1) * sizeof *rest);
+    int usable = 0, others = 0;
+    if (!rest)
+        return n;
+    for (int i = 0; i < n; i++)
+        if (rows[i].supported)
+            rows[usable++] = rows[i];
+        else
+            rest[others++] = rows[i];
+    memcpy(rows + usable, rest, (size_t)others * sizeof *rest);
+    free(rest);
+    return alone ? usable : n;
 }
 
 static bool bad_section(const char *given, struct error *e)
@@ -160,6 +180,8 @@ bool cmd_list(const struct options *o, struct error *e)
     if (!name || section == N_SECTIONS)
         return bad_section(name, e);
     bool ok = SECTION[section].list(&rows, &n, e);
+    if (ok)
+        n = sort_usable(rows, n, o->supported);
     if (ok && o->json)
         ok = print_json(rows, n, e);
     else if (ok)

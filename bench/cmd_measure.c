@@ -35,12 +35,15 @@ static struct backend_options device_of(const struct options *o)
     return (struct backend_options){.cpu_list = o->cpu_list, .isa = o->isa, .device = o->device};
 }
 
-// CPUs that threads will be pinned to, for the record.
+// CPUs that threads will be pinned to, for the record: of the largest number of threads.
 static void chosen_cpus(const struct scenario *s, const struct options *o, char out[128])
 {
     struct team *team;
     *out = 0;
-    if (!team_open(&team, s->threads.value[0], o->cpu_list, NULL))
+    int32_t most = s->threads.value[0];
+    for (int32_t i = 1; most && i < s->threads.n; i++) // 0 is one per CPU
+        most = !s->threads.value[i] || s->threads.value[i] > most ? s->threads.value[i] : most;
+    if (!team_open(&team, most, o->cpu_list, NULL))
         return;
     environment_cpus(team, out);
     team_close(team);
@@ -66,15 +69,43 @@ static cJSON *make_meta(const struct scenario *s, const struct options *o)
     return meta;
 }
 
-// A backend that is not here must be known before old results are moved. Says what predicts instead.
-static bool check_backend(const struct scenario *s, const struct options *o, struct error *e)
+static bool no_kernel(const struct point *p, const char *what, enum dtype type, struct error *e)
 {
+    return error_set(
+        e, ERROR_UNSUPPORTED,
+        "'%.160s': the cpu backend has no kernel for %s in %s (kvbench list formats); kvbench predict can price it", p->key,
+        what, dtype_name(type));
+}
+
+// Types without kernels are refused before weights are made and loaded.
+static bool check_types(const struct backend *cpu, struct planner *planner, const struct point_list *points, struct error *e)
+{
+    for (int32_t i = 0; i < points->n; i++) {
+        const struct point *p = &points->point[i];
+        const struct plan *plan = planner_plan(planner, p, e);
+        if (!plan)
+            return false;
+        for (int32_t t = 0; t < plan->n_tensors; t++)
+            if (!cpu_can_multiply(cpu, (enum dtype)plan->tensor[t].dtype))
+                return no_kernel(p, "weights", (enum dtype)plan->tensor[t].dtype, e);
+        if (!cpu_can_keep(cpu, plan->kv_k) || !cpu_can_keep(cpu, plan->kv_v))
+            return no_kernel(p, "KV", cpu_can_keep(cpu, plan->kv_k) ? plan->kv_v : plan->kv_k, e);
+    }
+    return true;
+}
+
+// A backend that is not here must be known before old results are moved. Says what predicts instead.
+static bool check_backend(const struct runner *r, const struct options *o, struct error *e)
+{
+    const struct scenario *s = r->scenario;
     struct backend backend;
     struct backend_options device = device_of(o);
     device.threads = s->threads.value[0];
     if (backend_open(&backend, s->backend, &device, e)) {
+        bool is_cpu = !strcmp(backend.name, "cpu");
+        bool ok = !is_cpu || s->tp > 1 || check_types(&backend, r->planner, r->points, e); // tp is refused by the runner
         backend_close(&backend);
-        return true;
+        return ok;
     }
     if (e->kind == ERROR_DEVICE) {
         e->message[strcspn(e->message, ";")] = 0; // what is missing; the advice is ours
@@ -94,29 +125,33 @@ static const char *ceilings_folder(const struct options *o, const char *folder)
 }
 
 // The roof's hardware as far as it is known before anything is measured.
-static bool known_hardware(const struct runner *r, struct hardware *hw)
+struct known_roof {
+    const struct runner *runner;
+    bool looked, known;
+    int32_t threads; // that it was looked up for
+    struct hardware hw;
+};
+
+static bool find_roof(struct known_roof *k, int32_t threads)
 {
+    const struct runner *r = k->runner;
+    struct ceilings_options options = {.threads = threads, .cpu_list = r->device.cpu_list};
     char path[640] = "";
     if (strcmp(r->scenario->hardware, "auto"))
-        return hardware_load(hw, r->scenario->hardware, NULL);
+        return hardware_load(&k->hw, r->scenario->hardware, NULL);
     if (r->ceilings_folder)
-        ceilings_path(r->ceilings_folder, r->scenario->threads.value[0], path);
-    return file_exists(path) && hardware_load(hw, path, NULL);
+        ceilings_path(r->ceilings_folder, threads, path);
+    return ceilings_find(&k->hw, path, &options);
 }
 
-static double expected_ns(struct runner *r)
+static const struct hardware *known_roof(void *ctx, const struct point *p)
 {
-    struct hardware hw;
-    double sum = 0;
-    bool known = known_hardware(r, &hw);
-    for (int32_t i = 0; i < r->points->n; i++) {
-        const struct point *p = &r->points->point[i];
-        struct prediction price = {0};
-        const struct plan *plan = known ? planner_plan(r->planner, p, NULL) : NULL;
-        if (!store_find(r->store, p->key) && (!plan || point_price(plan, p, &hw, &price, NULL)))
-            sum += expected_point_ns(r->scenario, price.roof_ns);
-    }
-    return sum;
+    struct known_roof *k = ctx;
+    if (!k->looked || k->threads != p->threads)
+        k->known = find_roof(k, p->threads);
+    k->looked = true;
+    k->threads = p->threads;
+    return k->known ? &k->hw : NULL;
 }
 
 static bool report(struct runner *r, const struct options *o, bool measured, struct error *e)
@@ -125,12 +160,15 @@ static bool report(struct runner *r, const struct options *o, bool measured, str
     bool stored = store_finish(r->store, measured, &late);
     if (!measured && e->kind != ERROR_INTERRUPTED)
         return false;
+    bool alone = r->store->n_rows == 1 && r->n_failed; // the error says all of it
     if (o->json)
         summary_json(stdout, r->store);
-    else
+    else if (r->store->n_rows && !alone)
         summary_print(stdout, r->store);
     if (!measured) {
-        if (r->store->on_disk)
+        if (r->store->waits)
+            error_set(e, ERROR_INTERRUPTED, "interrupted before a point was finished; the older result is untouched");
+        else if (r->store->on_disk)
             error_set(e, ERROR_INTERRUPTED, "interrupted, %d of %d points are kept: go on with --resume", r->store->n_rows,
                       r->points->n);
         return false;
@@ -148,7 +186,7 @@ static bool run(struct runner *r, const struct options *o, const char *folder, s
         return false;
     r->store = &store;
     r->progress = &progress;
-    progress_begin(&progress, o->quiet ? NULL : stderr, r->points->n, expected_ns(r));
+    progress_begin(&progress, o->quiet ? NULL : stderr, r->points->n, 0); // until the ceilings are known
     watch_signals();
     bool measured = runner_run(r, e);
     progress_end(&progress);
@@ -157,21 +195,27 @@ static bool run(struct runner *r, const struct options *o, const char *folder, s
     return ok;
 }
 
-static bool dry_run(struct runner *r, const struct options *o, struct error *e)
+static bool dry_run(struct runner *r, const struct options *o, const char *folder, struct error *e)
 {
-    struct hardware hw;
-    bool known = known_hardware(r, &hw);
-    if (!known && strcmp(r->scenario->hardware, "auto"))
-        return hardware_load(&hw, r->scenario->hardware, e); // says why not
-    return dry_run_print(stdout, r->planner, r->points, known ? &hw : NULL, o->json, e);
+    struct known_roof roof = {.runner = r};
+    struct store done;
+    struct dry_run d = {.planner = r->planner, .points = r->points, .roof = known_roof, .ctx = &roof};
+    if (strcmp(r->scenario->hardware, "auto") && !hardware_load(&roof.hw, r->scenario->hardware, e))
+        return false;
+    if (!o->resume || !folder)
+        return dry_run_print(stdout, &d, o->json, e);
+    if (!store_peek(&done, folder, r->scenario, e))
+        return false;
+    d.done = &done;
+    bool ok = dry_run_print(stdout, &d, o->json, e);
+    store_close(&done);
+    return ok;
 }
 
 bool cmd_measure(const struct scenario *s, const struct options *o, const char *folder, struct error *e)
 {
-    struct point_list points;
+    struct point_list points = {0};
     struct planner planner;
-    if (!point_list_make(&points, s, o->filter, e))
-        return false;
     planner_init(&planner, s);
     struct runner r = {.scenario = s,
                        .points = &points,
@@ -179,7 +223,8 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
                        .device = device_of(o),
                        .ceilings_folder = ceilings_folder(o, folder),
                        .stop = &interrupted};
-    bool ok = o->dry_run ? dry_run(&r, o, e) : check_backend(s, o, e) && run(&r, o, folder, e);
+    bool ok = point_list_make(&points, s, &planner, o->filter, e) &&
+              (o->dry_run ? dry_run(&r, o, folder, e) : check_backend(&r, o, e) && run(&r, o, folder, e));
     planner_free(&planner);
     point_list_free(&points);
     return ok;

@@ -1,10 +1,12 @@
 // kvbench predict: the roofline of every point, for any hardware of the catalogue. Measures nothing.
+#include "bench/ceilings.h"
 #include "bench/command.h"
 #include "bench/planner.h"
 #include "bench/rows.h"
+#include "engine/base/file.h"
 #include "engine/base/units.h"
 
-#include <math.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@ struct predictor {
     struct backend simulator;
     char heading[960]; // printed last
     cJSON *list;       // with --json
+    FILE *csv;         // with --out
 };
 
 // One point as it is printed.
@@ -81,14 +84,14 @@ static bool forecast_point(struct predictor *p, const struct point *point, struc
     snprintf(out->row.verdict, sizeof out->row.verdict, "predicted");
     out->row.spans_ns = price.spans_ns;
     out->row.act_bytes = (double)price.cost.act_bytes;
-    out->row.tokens_per_s = (double)point->batch * (point->n_prompt + point->n_gen) / price.roof_ns * 1e9;
+    out->row.tokens_per_s = row_tokens(&out->row) / price.roof_ns * 1e9;
     out->memory = points_memory(plan, &point, 1);
     out->row.memory_bytes = (int64_t)out->memory.total;
     out->memory_known = p->hardware.memory_bytes > 0;
     out->fits = out->memory.total <= p->hardware.memory_bytes;
     if (out->memory_known && !out->fits) {
         char need[24], have[24];
-        snprintf(out->row.reason, sizeof out->row.reason, "does not fit: needs %s of %s",
+        snprintf(out->row.reason, sizeof out->row.reason, "does not fit: needs %s of all %s",
                  format_bytes(out->memory.total, need), format_bytes(p->hardware.memory_bytes, have));
     }
     return !p->options->ops || forecast_ops(p, plan, point, out, e);
@@ -113,36 +116,40 @@ static void add_json(struct predictor *p, const struct forecast *f)
 // Model, types and machine stand above the rows they hold for.
 static void print_heading(struct predictor *p, const struct result *r)
 {
-    char heading[sizeof p->heading];
-    snprintf(heading, sizeof heading, "%s on %s: %s weights, tp %d; roof at %s ceilings", r->model, p->hardware.title,
-             r->weights, (int)r->tp, r->roof_source);
+    char heading[sizeof p->heading], memory[24] = "unknown";
+    if (p->hardware.memory_bytes)
+        format_bytes(p->hardware.memory_bytes, memory);
+    snprintf(heading, sizeof heading,
+             "%s on %s: %s weights, tp %d; roof at %s ceilings; memory %s, all of it counted as free", r->model,
+             p->hardware.title, r->weights, (int)r->tp, r->roof_source, memory);
     if (!strcmp(heading, p->heading))
         return;
-    printf("%s%s\n%-8s %6s %8s %-10s %12s %12s %12s %-9s %8s\n", *p->heading ? "\n" : "", heading, "phase", "batch",
-           "context", "kv", "bound", "roof", "tokens/s", "limit", "KV share");
+    printf("%s%s\n%-8s %6s %-24s %-10s %12s %12s %12s %-9s %8s\n", *p->heading ? "\n" : "", heading, "phase", "batch",
+           "shape", "kv", "bound ms", "roof ms", "tokens/s", "limit", "KV share");
     memcpy(p->heading, heading, sizeof heading);
 }
 
+// Times are those of the whole shape: of all its steps.
 static void print_row(struct predictor *p, const struct forecast *f)
 {
     const struct result *r = &f->row;
-    char bound[24], roof[24], kv[32];
+    char bound[24], roof[24], kv[64], shape[64];
     double bytes = r->weight_bytes + r->kv_read_bytes + r->kv_write_bytes;
     print_heading(p, r);
-    bool differ = strcmp(r->type_k, r->type_v);
-    snprintf(kv, sizeof kv, "%.12s%s%.12s", r->type_k, differ ? ":" : "", differ ? r->type_v : "");
-    printf("%-8s %6lld %8lld %-10s %12s %12s %12.1f %-9s %8.3f%s%s\n", r->phase, (long long)r->batch, (long long)r->context,
-           kv, r->bound_ns > 0 ? format_ns(r->bound_ns, bound) : "-", format_ns(r->roof_ns, roof), r->tokens_per_s, r->limit,
+    row_shape(r, shape);
+    row_kv(r, kv);
+    printf("%-8s %6lld %-24s %-10s %12s %12s %12.1f %-9s %8.3f%s%s\n", r->phase, (long long)r->batch, shape, kv,
+           r->bound_ns > 0 ? format_ms(r->bound_ns, bound) : "-", format_ms(r->roof_ns, roof), r->tokens_per_s, r->limit,
            r->kv_read_bytes / bytes, *r->reason ? "  " : "", r->reason);
 }
 
 static void print_ops(const struct forecast *f)
 {
     char roof[24], weights[24], kv[24];
-    printf("  %-24s %6s %12s %7s %12s %12s %14s\n", "operation", "count", "roof", "share", "weights", "KV", "GFLOP");
+    printf("  %-24s %6s %12s %7s %12s %12s %14s\n", "operation", "count", "roof ms", "share", "weights", "KV", "GFLOP");
     for (int32_t i = 0; i < f->n_ops; i++) {
         const struct op_result *op = &f->op[i];
-        printf("  %-24s %6lld %12s %7.3f %12s %12s %14.3f\n", op->op, (long long)op->count, format_ns(op->op_roof_ns, roof),
+        printf("  %-24s %6lld %12s %7.3f %12s %12s %14.3f\n", op->op, (long long)op->count, format_ms(op->op_roof_ns, roof),
                op->op_roof_ns / f->row.roof_ns, format_bytes((uint64_t)op->weight_bytes, weights),
                format_bytes((uint64_t)(op->kv_read_bytes + op->kv_write_bytes), kv), op->flops / 1e9);
     }
@@ -151,9 +158,13 @@ static void print_ops(const struct forecast *f)
 static bool print_points(struct predictor *p, const struct point_list *points, struct error *e)
 {
     bool ok = true;
+    int32_t n;
+    const struct column *column = result_columns(&n);
     for (int32_t i = 0; ok && i < points->n; i++) {
         struct forecast f;
         ok = forecast_point(p, &points->point[i], &f, e);
+        if (ok && p->csv)
+            csv_row(p->csv, column, n, &f.row);
         if (ok && p->list)
             add_json(p, &f);
         else if (ok) {
@@ -174,17 +185,61 @@ static bool print_list(const cJSON *list, struct error *e)
     return ok || error_set(e, ERROR_OUTPUT, "the predictions could not be written");
 }
 
+static bool predict_on(struct predictor *p, const char *hardware, const struct point_list *points, struct error *e)
+{
+    char warning[160];
+    if (!hardware_load(&p->hardware, hardware, e) || !roofline_backend_open(&p->simulator, &p->hardware, NULL, NULL, e))
+        return false;
+    ceilings_warning(&p->hardware, warning);
+    if (*warning)
+        fprintf(stderr, "kvbench: %s\n", warning);
+    bool ok = print_points(p, points, e);
+    backend_close(&p->simulator);
+    return ok;
+}
+
+// --hardware may name several, with commas between them.
+static bool predict_all(struct predictor *p, const struct point_list *points, struct error *e)
+{
+    const char *list = p->scenario->hardware;
+    if (file_exists(list))
+        return predict_on(p, list, points, e);
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        char name[sizeof p->scenario->hardware];
+        n = strcspn(list, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, list);
+        if (!predict_on(p, name, points, e))
+            return false;
+    }
+    return true;
+}
+
+static bool open_csv(struct predictor *p, struct error *e)
+{
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    if (!p->options->has_out)
+        return true;
+    if (!(p->csv = fopen(p->options->out, "we")))
+        return error_set(e, ERROR_OUTPUT, "'%s' cannot be written: %s", p->options->out, strerror(errno));
+    csv_header(p->csv, column, n);
+    return true;
+}
+
+static bool close_csv(struct predictor *p, struct error *e)
+{
+    bool ok = !p->csv || (!fflush(p->csv) && !ferror(p->csv));
+    if (p->csv && fclose(p->csv))
+        ok = false;
+    return ok || error_set(e, ERROR_OUTPUT, "'%s' cannot be written", p->options->out);
+}
+
 static bool predict(struct predictor *p, const struct point_list *points, struct error *e)
 {
-    planner_init(&p->planner, p->scenario);
     p->list = p->options->json ? cJSON_CreateArray() : NULL;
-    bool ok = hardware_load(&p->hardware, p->scenario->hardware, e) &&
-              roofline_backend_open(&p->simulator, &p->hardware, NULL, NULL, e) && print_points(p, points, e) &&
-              (!p->list || print_list(p->list, e));
+    bool ok = open_csv(p, e) && predict_all(p, points, e) && (!p->list || print_list(p->list, e));
     cJSON_Delete(p->list);
-    backend_close(&p->simulator);
-    planner_free(&p->planner);
-    return ok;
+    return close_csv(p, ok ? e : NULL) && ok;
 }
 
 static bool read_scenario(struct scenario *s, const struct options *o, struct error *e)
@@ -199,11 +254,13 @@ static bool read_scenario(struct scenario *s, const struct options *o, struct er
 bool cmd_predict(const struct options *o, struct error *e)
 {
     struct scenario s;
-    struct point_list points;
+    struct point_list points = {0};
     struct predictor p = {.options = o, .scenario = &s};
-    if (!read_scenario(&s, o, e) || !point_list_make(&points, &s, o->filter, e))
+    if (!read_scenario(&s, o, e))
         return false;
-    bool ok = predict(&p, &points, e);
+    planner_init(&p.planner, &s);
+    bool ok = point_list_make(&points, &s, &p.planner, o->filter, e) && predict(&p, &points, e);
     point_list_free(&points);
+    planner_free(&p.planner);
     return ok;
 }

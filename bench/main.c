@@ -91,7 +91,9 @@ static void print_help(FILE *f)
             kvbench_version);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(f, "  kvbench %-10s %-25s %s\n", COMMAND[i].name, COMMAND[i].arguments, COMMAND[i].summary);
-    fprintf(f, "\nkvbench COMMAND --help shows a command's options with their defaults.\n");
+    fprintf(f,
+            "\nkvbench COMMAND --help shows a command's options with their defaults; kvbench --version what was built. The\n"
+            "program kvcalc beside it computes KV bytes, requests that fit and the least time of a step.\n");
 }
 
 static void print_command_help(FILE *f, const struct command *c)
@@ -139,6 +141,27 @@ static int said(void)
     return output_written(&e) ? 0 : fail(&e);
 }
 
+static const struct command *find_command(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, COMMAND[i].name))
+            return &COMMAND[i];
+    return NULL;
+}
+
+// name NULL: of all commands.
+static int help(const char *name)
+{
+    const struct command *c = name ? find_command(name) : NULL;
+    if (name && !c)
+        return unknown_command(name);
+    if (c)
+        print_command_help(stdout, c);
+    else
+        print_help(stdout);
+    return said();
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_files();
@@ -146,16 +169,12 @@ int main(int argc, char **argv)
         print_help(stderr);
         return 2;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
-        return said();
-    }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
         printf("kvbench %s\n", kvbench_version);
         return said();
     }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(argv[1], COMMAND[i].name))
-            return run_command(&COMMAND[i], argc - 1, argv + 1);
-    return unknown_command(argv[1]);
+    const struct command *c = find_command(argv[1]);
+    return c ? run_command(c, argc - 1, argv + 1) : unknown_command(argv[1]);
 }

@@ -307,6 +307,7 @@ static bool visit(struct bench *b, struct subject *s, const struct measure_limit
                   struct error *e)
 {
     int64_t since = clock_ns(), last_ns = LONG_NS;
+    int32_t from = s->n_samples;
     if (!enter(b, s->point, e) || !warm_up(b, s, limits, since, &last_ns, e))
         return false;
     if (s->n_blocks < N_BLOCKS) {
@@ -314,6 +315,8 @@ static bool visit(struct bench *b, struct subject *s, const struct measure_limit
             return false;
         s->n_blocks++;
     }
+    if (!*s->failure && limits->sampled && !limits->sampled(limits->ctx, s, from, e))
+        return false;
     return *s->failure || !hw || s->n_blocks < N_BLOCKS || take_trace(b, s, limits, hw, e);
 }
 

@@ -11,12 +11,16 @@
 
 enum { N_BLOCKS = 3 };
 
+struct subject;
 struct measure_limits {
     int32_t samples; // wanted in all blocks together
     int32_t warmup;  // untimed samples at the start of each point, at least one
     double seconds;  // of samples, for all blocks together; each block gets one sample however long it takes
     double timeout_s;
     const volatile sig_atomic_t *stop; // not 0: give up with ERROR_INTERRUPTED
+    // Called when the samples of a block are taken, from sample `from` on, and before they are traced; or NULL.
+    bool (*sampled)(void *ctx, struct subject *s, int32_t from, struct error *e);
+    void *ctx;
 };
 
 // One point with what was measured of it so far.
@@ -24,6 +28,7 @@ struct subject {
     const struct point *point;
     struct prediction price; // of one sample, for the hardware the roof is of
     bool has_price;
+    double expected_roof_ns;           // as the time it will take was estimated
     enum dtype probe_type;             // arithmetic to probe where the roof is compute-limited
     bool probes_flops;                 // else bandwidth
     double *sample_ns, *block, *probe; // [n_samples]; probe 0: none

@@ -26,7 +26,8 @@ struct model *planner_model(struct planner *p, const struct point *point, struct
     if (p->opened[point->model])
         return m;
     if (!catalogue_open_model(m, p->scenario->model[point->model], e)) {
-        error_prefix(e, "'%s': 'model'", p->scenario->where);
+        if (strcmp(p->scenario->where, SCENARIO_COMMAND_LINE))
+            error_prefix(e, "'%s': 'model'", p->scenario->where);
         return NULL;
     }
     if (!model_has_weights(m)) {
@@ -48,8 +49,10 @@ bool planner_options(struct planner *p, const struct point *point, struct plan_o
         out->tensor_dtype = model_tensor_dtype;
         out->ctx = m;
     }
-    if (!point->own_kv)
-        out->kv_k = point->kv.k, out->kv_v = point->kv.v;
+    if (!point->own_kv && !point->kv.own_k)
+        out->kv_k = point->kv.k;
+    if (!point->own_kv && !point->kv.own_v)
+        out->kv_v = point->kv.v;
     if (p->scenario->has_compute)
         out->compute = p->scenario->compute;
     out->tp = p->scenario->tp;

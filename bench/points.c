@@ -1,5 +1,7 @@
 #include "bench/points.h"
 
+#include "bench/planner.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdarg.h>
@@ -31,25 +33,47 @@ static void append_shape(struct point *p)
         append(p->key, size, "/nocache");
 }
 
-static void set_key(struct point *p, const struct scenario *s)
+// The types that will run where a planner can tell them.
+static void name_types(const struct point *p, const struct plan *plan, char weights[32], char kv[32])
+{
+    snprintf(weights, 32, "%s", p->own_weights ? "auto" : dtype_name(p->weights));
+    kv_type_format(p->own_kv ? (struct kv_type){.own_k = true, .own_v = true} : p->kv, kv);
+    if (!plan)
+        return;
+    snprintf(weights, 32, "%s", dtype_name(plan_weight_type(plan)));
+    kv_type_format((struct kv_type){.k = plan->kv_k, .v = plan->kv_v}, kv);
+}
+
+static void set_key(struct point *p, const struct scenario *s, const struct plan *plan)
 {
     size_t size = sizeof p->key;
-    char kv[32];
+    char weights[32], kv[32];
+    *p->key = 0;
     if (s->n_models > 1) { // the last part of a path names a model well enough
         const char *slash = strrchr(s->model[p->model], '/');
         append(p->key, size, "%.60s/", slash && slash[1] ? slash + 1 : s->model[p->model]);
     }
     append(p->key, size, "%s/b%d", phase_name(p->phase), p->batch);
     append_shape(p);
-    kv_type_format(p->kv, kv);
-    append(p->key, size, "/%s/kv-%s/blk%d", p->own_weights ? "auto" : dtype_name(p->weights), p->own_kv ? "auto" : kv,
-           p->block);
+    name_types(p, plan, weights, kv);
+    append(p->key, size, "/%s/kv-%s/blk%d", weights, kv, p->block);
     if (p->phase == PHASE_DECODE && p->n_gen != 1)
         append(p->key, size, "/n%d", p->n_gen);
     if (p->phase != PHASE_DECODE && p->n_depth)
         append(p->key, size, "/d%d", p->n_depth);
     if (p->threads)
         append(p->key, size, "/t%d", p->threads);
+}
+
+static bool set_keys(struct point_list *list, const struct scenario *s, struct planner *planner, struct error *e)
+{
+    for (int32_t i = 0; i < list->n; i++) {
+        const struct plan *plan = planner ? planner_plan(planner, &list->point[i], e) : NULL;
+        if (planner && !plan)
+            return false;
+        set_key(&list->point[i], s, plan);
+    }
+    return true;
 }
 
 static int32_t at_least_one(int32_t n)
@@ -115,7 +139,6 @@ static void add_sections(struct point_list *list, const struct scenario *s, int3
             p.own_weights = !s->weights.n;
             p.weights = s->weights.n ? s->weights.value[weights] : DTYPE_F32;
             p.threads = s->threads.value[threads];
-            set_key(&p, s);
             list->point[list->n++] = p;
         }
 }
@@ -176,7 +199,8 @@ static bool keep_matching(struct point_list *list, const char *filter, struct er
     return kept;
 }
 
-bool point_list_make(struct point_list *list, const struct scenario *s, const char *filter, struct error *e)
+bool point_list_make(struct point_list *list, const struct scenario *s, struct planner *planner, const char *filter,
+                     struct error *e)
 {
     *list = (struct point_list){0};
     int64_t n = count_points(s);
@@ -188,7 +212,7 @@ bool point_list_make(struct point_list *list, const struct scenario *s, const ch
         for (int32_t w = 0; w < at_least_one(s->weights.n); w++)
             for (int32_t t = 0; t < s->threads.n; t++)
                 add_sections(list, s, m, w, t);
-    if (check_unique(list, s, e) && (!filter || keep_matching(list, filter, e)))
+    if (set_keys(list, s, planner, e) && check_unique(list, s, e) && (!filter || keep_matching(list, filter, e)))
         return true;
     point_list_free(list);
     return false;

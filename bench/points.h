@@ -5,6 +5,8 @@
 
 #include "bench/scenario.h"
 
+struct planner;
+
 struct point {
     char key[160]; // "decode/b8/c1024/bf16/kv-int8/blk16": stable, unique in its scenario; see point_list_make
     int32_t model; // index into scenario->model
@@ -25,11 +27,13 @@ struct point_list {
     int32_t n;
 };
 
+// planner: opens the models, so that keys name the types that will run; NULL: the model's own types are called "auto".
 // filter: a PCRE2 regular expression that keys must match, or NULL. Keys are PHASE/bBATCH/SHAPE/WEIGHTS/kv-TYPE/blkSIZE with
 // SHAPE cCONTEXT (decode), pTOKENS (prefill) or pTOKENS/nTOKENS (generate, with /nocache where so); the model stands in
 // front where the scenario has several, /nSTEPS, /dDEPTH and /tTHREADS follow where they are not the default. Fails if
 // nothing is left.
-bool point_list_make(struct point_list *list, const struct scenario *s, const char *filter, struct error *e);
+bool point_list_make(struct point_list *list, const struct scenario *s, struct planner *planner, const char *filter,
+                     struct error *e);
 void point_list_free(struct point_list *list); // accepts zeroed
 
 // Decode steps of one sample, and the rows each runs per sequence: step 0 is the prompt where there is one.

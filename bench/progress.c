@@ -7,6 +7,8 @@
 
 // Lines that do not stay are not repeated faster than this where nothing can be redrawn.
 enum { QUIET_NS = 5 };
+// The weight of the first estimate against what points really took, as a share of the whole.
+#define PRIOR 0.1
 
 const char *format_seconds(double seconds, char buffer[24])
 {
@@ -26,6 +28,11 @@ void progress_begin(struct progress *p, FILE *f, int32_t n_points, double expect
     p->terminal = f && isatty(fileno(f));
 }
 
+void progress_expect(struct progress *p, double left_ns)
+{
+    p->expected_ns = p->done_ns + left_ns;
+}
+
 void progress_done(struct progress *p, double expected_ns)
 {
     p->done_ns += expected_ns;
@@ -36,12 +43,12 @@ void progress_skip(struct progress *p, int64_t ns)
     p->began_ns += ns;
 }
 
+// What was expected counts as evidence, too, so that the first points do not turn the estimate over.
 double progress_left_ns(const struct progress *p)
 {
     double took = (double)(clock_ns() - p->began_ns), left = p->expected_ns - p->done_ns;
-    if (!(p->done_ns > 0))
-        return p->expected_ns;
-    return left > 0 ? left * took / p->done_ns : 0;
+    double prior = PRIOR * p->expected_ns;
+    return left > 0 ? left * (took + prior) / (p->done_ns + prior) : 0;
 }
 
 static void line_begin(struct progress *p)

@@ -23,6 +23,8 @@ void progress_note(struct progress *p, const char *format, ...) __attribute__((f
 void progress_point(struct progress *p, int32_t index, const char *key, int32_t block, int32_t n_blocks, double median_ns,
                     bool finished);
 
+// All work from here on, in the units of progress_done: what is left is counted anew.
+void progress_expect(struct progress *p, double left_ns);
 // Expected work that is behind us; what it really took scales the rest.
 void progress_done(struct progress *p, double expected_ns);
 // Time that went into something else (loading), which says nothing about the rest.

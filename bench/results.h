@@ -33,7 +33,7 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(threads, count, "", "threads used")                                                                                   \
     X(tp, count, "ranks", "tensor-parallel ranks; bytes and FLOPs are one rank's")                                          \
     X(verdict, text, "", "ok, noisy, undersampled, over-bound or failed; predicted: no measurement")                        \
-    X(reason, text, "", "why the verdict is not ok, and remarks")                                                           \
+    X(reason, text, "", "why the verdict is not ok, and remarks (a probe far from its ceiling, a ceiling that was raised)") \
     X(n_samples, count, "", "timed samples")                                                                                \
     X(n_blocks, count, "", "blocks of samples, separated in time by other points")                                          \
     X(median_ns, real, "ns", "median of the samples")                                                                       \
@@ -43,16 +43,20 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(avg_ns, real, "ns", "mean of the samples")                                                                            \
     X(stddev_ns, real, "ns", "sample standard deviation")                                                                   \
     X(tokens_per_s, real, "tokens/s",                                                                                       \
-      "tokens of all sequences (n_prompt + n_gen each) per second of median_ns; predict: of roof_ns")                       \
+      "tokens of all sequences per second of median_ns (predict: of roof_ns): n_gen each, so generate counts what it "      \
+      "generates over the whole time; prefill: n_prompt each")                                                              \
     X(bound_ns, real, "ns", "physics: compulsory totals at hard peaks (T0); empty where hard peaks are unknown")            \
-    X(roof_ns, real, "ns", "per operation max(FLOPs/peak, bytes/bandwidth) at attainable ceilings, summed (T2)")            \
+    X(roof_ns, real, "ns",                                                                                                  \
+      "per operation max(FLOPs/peak, bytes/bandwidth) at the attainable ceilings in NAME.roofs.csv, summed (T2)")           \
     X(roof_low_ns, real, "ns", "roof at the 90th percentile of the ceiling probes")                                         \
     X(roof_high_ns, real, "ns", "roof at the 10th percentile of the ceiling probes")                                        \
     X(roof_total_ns, real, "ns", "max of the whole step's totals at attainable ceilings")                                   \
     X(roof_source, text, "", "ceilings behind roof: attainable, datasheet or hard")                                         \
     X(limit, text, "", "what most of the roof is: bandwidth, compute or link")                                              \
     X(pred_ns, real, "ns", "roof with fitted kernel efficiencies; empty until fitted")                                      \
-    X(roof_fraction, real, "", "median of roof / sample, each at the ceiling probed beside the sample")                     \
+    X(roof_fraction, real, "",                                                                                              \
+      "median of roof / sample, each roof at the ceiling probed beside its sample; roof_ns / median_ns is less where a "    \
+      "neighbour lowered the probes")                                                                                       \
     X(roof_fraction_low, real, "", "lower end of its 95 % interval")                                                        \
     X(roof_fraction_high, real, "", "upper end of it")                                                                      \
     X(floor_ns, real, "ns", "T1: per-operation floors at hard peaks, summed")                                               \
@@ -79,7 +83,9 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(model_bytes, count, "B", "weights in memory")                                                                         \
     X(load_ns, count, "ns", "from opened files to weights in memory")                                                       \
     X(repack_ns, count, "ns", "share of load_ns that went into conversion and another order, not into reading")             \
-    X(memory_bytes, count, "B", "weights, KV and activations held by the backend")                                          \
+    X(memory_bytes, count, "B",                                                                                             \
+      "weights, KV and activations held by the backend: the KV pool is shared by the points that take turns, so it is "     \
+      "what the largest of them needs; predict: of this point alone")                                                       \
     X(peak_memory_bytes, count, "B", "highest resident memory of the process so far")                                       \
     X(test_time, text, "", "when the first sample was taken, RFC 3339, UTC")                                                \
     X(samples_ns, reals, "ns", "every sample, in order")                                                                    \

@@ -38,11 +38,8 @@ static void put_row(FILE *f, const struct hardware *hw, enum roof_kind kind, con
     csv_row(f, column, n, &row);
 }
 
-void roofs_csv(FILE *f, const struct hardware *hw)
+static void put_rows(FILE *f, const struct hardware *hw)
 {
-    int32_t n;
-    const struct column *column = roof_columns(&n);
-    csv_header(f, column, n);
     for (enum roof_kind kind = 0; kind < ROOF_KINDS; kind++) {
         put_row(f, hw, kind, "bandwidth", "", "", &hw->bandwidth[kind]);
         for (int i = 0; i < N_ARITHMETIC; i++) {
@@ -51,4 +48,13 @@ void roofs_csv(FILE *f, const struct hardware *hw)
                     &hw->peak[kind][runs_as]);
         }
     }
+}
+
+void roofs_csv(FILE *f, const struct hardware *hw, int32_t n)
+{
+    int32_t n_columns;
+    const struct column *column = roof_columns(&n_columns);
+    csv_header(f, column, n_columns);
+    for (int32_t i = 0; i < n; i++)
+        put_rows(f, &hw[i]);
 }

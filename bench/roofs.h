@@ -7,7 +7,7 @@
 
 // field, type, unit, description
 #define ROOF_COLUMNS(X)                                                                                                     \
-    X(hardware, text, "", "name of the machine")                                                                            \
+    X(hardware, text, "", "name of the machine, as in the main table; cpu-2t: this one with 2 threads")                     \
     X(title, text, "", "the same for people")                                                                               \
     X(kind, text, "", "hard, datasheet or attainable")                                                                      \
     X(resource, text, "", "bandwidth (main memory, read) or peak")                                                          \
@@ -24,7 +24,7 @@ struct roof_row {
 };
 const struct column *roof_columns(int32_t *n);
 
-// Writes a header and a row per ceiling that is known.
-void roofs_csv(FILE *f, const struct hardware *hw);
+// Writes a header and a row per ceiling that is known of hw[n]: one entry per number of threads that was measured.
+void roofs_csv(FILE *f, const struct hardware *hw, int32_t n);
 
 #endif

@@ -52,6 +52,29 @@ void row_describe(struct result *r, const struct row_context *c, const struct po
     r->model_bytes = (int64_t)plan_weight_bytes(plan);
 }
 
+void row_shape(const struct result *r, char out[64])
+{
+    bool prefill = !strcmp(r->phase, "prefill");
+    if (!strcmp(r->phase, "decode"))
+        snprintf(out, 64, r->n_gen == 1 ? "context %d" : "context %d, %d steps", (int)r->context, (int)r->n_gen);
+    else if (prefill)
+        snprintf(out, 64, r->n_depth ? "%d tokens after %d" : "%d tokens", (int)r->n_prompt, (int)r->n_depth);
+    else
+        snprintf(out, 64, "%d + %d tokens%s", (int)r->n_prompt, (int)r->n_gen, r->cache ? "" : ", no cache");
+}
+
+void row_kv(const struct result *r, char out[64])
+{
+    bool differ = strcmp(r->type_k, r->type_v);
+    snprintf(out, 64, "%.16s%s%.16s", r->type_k, differ ? ":" : "", differ ? r->type_v : "");
+}
+
+void row_remark(struct result *r, const char *text)
+{
+    if (*text)
+        add_reason(r, "%s", text);
+}
+
 void row_failed(struct result *r, const char *reason)
 {
     put(r->verdict, "failed");
@@ -91,6 +114,11 @@ static bool interval(const double *x, const struct subject *s, double *low, doub
     return true;
 }
 
+double row_tokens(const struct result *r)
+{
+    return (double)(r->batch * (r->n_gen ? r->n_gen : r->n_prompt));
+}
+
 static bool put_statistics(struct result *r, const struct subject *s, struct error *e)
 {
     int32_t n = s->n_samples;
@@ -99,7 +127,7 @@ static bool put_statistics(struct result *r, const struct subject *s, struct err
     r->min_ns = stats_quantile(s->sample_ns, n, 0);
     r->avg_ns = stats_mean(s->sample_ns, n);
     r->stddev_ns = n > 1 ? stats_stddev(s->sample_ns, n) : NAN;
-    r->tokens_per_s = (double)(r->batch * (r->n_prompt + r->n_gen)) / r->median_ns * 1e9;
+    r->tokens_per_s = row_tokens(r) / r->median_ns * 1e9;
     return interval(s->sample_ns, s, &r->median_low_ns, &r->median_high_ns, e);
 }
 
@@ -199,6 +227,18 @@ static void put_verdict(struct result *r, const struct subject *s)
         add_reason(r, "%.2f times as fast as its roof: its data stays in caches, or the ceiling is none", r->roof_fraction);
 }
 
+// The ceiling beside the samples against the one the roof is made of: below it something else was at work, which
+// roof_fraction has taken out and roof_ns / median_ns has not.
+static void remark_probe(struct result *r, const struct row_context *c, const struct subject *s)
+{
+    enum dtype type = hardware_compute_type(c->hw, s->probe_type);
+    double probe = stats_median(s->probe, s->n_samples);
+    double ceiling = s->probes_flops ? c->hw->peak[ROOF_ATTAINABLE][type].value : c->hw->bandwidth[ROOF_ATTAINABLE].value;
+    if (probe > 0 && ceiling > 0 && fabs(probe / ceiling - 1) > FAR_PROBE)
+        add_reason(r, "probes found %.0f %% of the %s ceiling; %.0f %% of the roof at the full one", 100 * probe / ceiling,
+                   s->probes_flops ? dtype_name(type) : "read", 100 * r->roof_ns / r->median_ns);
+}
+
 bool row_measured(struct result *r, const struct row_context *c, const struct subject *s, struct error *e)
 {
     r->peak_memory_bytes = (int64_t)environment_peak_memory();
@@ -215,6 +255,8 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
     if (s->has_attribution)
         put_attribution(r, s);
     put_verdict(r, s);
+    if (s->has_price && c->hw)
+        remark_probe(r, c, s);
     return true;
 }
 

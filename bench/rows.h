@@ -10,6 +10,8 @@
 #define NOISY_INTERVAL 0.10
 #define NOISY_SPREAD 0.25
 enum { ENOUGH_SAMPLES = 3 };
+// Probes that differ from the ceiling by more than this share of it are worth a remark.
+#define FAR_PROBE 0.2
 
 // What is the same for all points of one engine.
 struct row_context {
@@ -33,6 +35,16 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
 
 // verdict "failed" with a reason.
 void row_failed(struct result *r, const char *reason);
+
+// Tokens that tokens_per_s counts: the generated ones where there are any.
+double row_tokens(const struct result *r);
+
+// For people: "context 512", "128 + 16 tokens, no cache". KV: "int8", "int8:bf16".
+void row_shape(const struct result *r, char out[64]);
+void row_kv(const struct result *r, char out[64]);
+
+// Adds to the reason; text "" adds nothing.
+void row_remark(struct result *r, const char *text);
 
 // The operations of a traced sample: malloc'ed rows, none where there is no attribution (NULL).
 bool op_rows(const struct result *r, const struct attribution *a, const struct backend *backend, struct op_result **rows,

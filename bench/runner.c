@@ -13,9 +13,16 @@
 
 // Points that take turns. More would spread the blocks of one over a longer time, and lose more when a machine dies.
 enum { WINDOW = 8 };
+// A sweep whose shortest samples alone take so many times its budget gives up what is left.
+enum { BUDGET_TIMES = 2 };
+// What a probe beside a sample takes, about.
+#define PROBE_NS 0.05e9
+// What every reason for want of memory says.
+#define NO_MEMORY " of memory"
 
 struct unit { // points that share model, weights and threads: points->point[first .. first + count - 1]
     int32_t first, count;
+    struct runner *runner;
     struct opened opened;
     struct row_context context;
 };
@@ -27,21 +34,29 @@ static bool same_unit(const struct point *a, const struct point *b)
 
 static bool same_pool(const struct point *a, const struct point *b)
 {
-    return a->own_kv == b->own_kv && a->kv.k == b->kv.k && a->kv.v == b->kv.v && a->block == b->block;
+    return a->own_kv == b->own_kv && a->kv.k == b->kv.k && a->kv.v == b->kv.v && a->kv.own_k == b->kv.own_k &&
+           a->kv.own_v == b->kv.own_v && a->block == b->block;
+}
+
+double expected_sample_ns(double roof_ns)
+{
+    return 3 * roof_ns; // plain kernels: a third of the roof
 }
 
 double expected_point_ns(const struct scenario *s, double roof_ns)
 {
-    double sample = 3 * roof_ns, budget = s->seconds * 1e9; // plain kernels: a third of the roof
-    double samples = sample * s->samples < budget ? sample * s->samples : budget;
-    if (samples < N_BLOCKS * sample)
-        samples = N_BLOCKS * sample;
-    return (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 1) * sample + 0.1e9;
+    double sample = expected_sample_ns(roof_ns), budget = s->seconds * 1e9;
+    double probed = sample + PROBE_NS, samples = probed * s->samples < budget ? probed * s->samples : budget;
+    if (samples < N_BLOCKS * probed)
+        samples = N_BLOCKS * probed;
+    double all = (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 1) * sample + 0.1e9; // warm-ups and a trace
+    return all < s->timeout_s * 1e9 ? all : s->timeout_s * 1e9;
 }
 
 static void note_verdict(struct runner *r, const struct result *row)
 {
     r->n_measured++;
+    r->n_no_memory += !strcmp(row->verdict, "failed") && strstr(row->reason, NO_MEMORY);
     if (!strcmp(row->verdict, "failed") && !r->n_failed++)
         snprintf(r->first_failed, sizeof r->first_failed, "'%.160s': %.255s", row->key, row->reason);
     if (!strcmp(row->verdict, "over-bound") && !r->n_over_bound++)
@@ -54,6 +69,8 @@ bool runner_verdict(const struct runner *r, struct error *e)
     if (r->n_over_bound)
         return error_set(e, ERROR_OVER_BOUND, "%d of %d points over-bound, first %.400s", r->n_over_bound, r->n_measured,
                          r->first_over_bound);
+    if (r->n_failed && r->n_no_memory == r->n_measured)
+        return error_set(e, ERROR_MEMORY, "%s", r->first_failed);
     if (r->n_failed)
         return error_set(e, ERROR_FAILED, "%d of %d points failed, first %.400s", r->n_failed, r->n_measured,
                          r->first_failed);
@@ -74,6 +91,8 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
         result_free(&row);
         return false;
     }
+    row_remark(&row, r->raised);
+    *r->raised = 0;
     note_verdict(r, &row);
     progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, 0, 0, row.median_ns, true);
     return store_add(r->store, &row, ops, n_ops, e);
@@ -83,7 +102,7 @@ static bool fail_point(struct runner *r, const struct unit *u, const struct poin
 {
     struct subject s = {.point = p};
     snprintf(s.failure, sizeof s.failure, "%.300s", reason);
-    progress_done(r->progress, expected_point_ns(r->scenario, 0));
+    progress_done(r->progress, 0.1e9);
     return finish_point(r, u, &s, e);
 }
 
@@ -124,16 +143,90 @@ static bool price(struct runner *r, const struct unit *u, struct subject *s, str
     return true;
 }
 
-static struct measure_limits limits_of(const struct runner *r)
+// The share of its seconds that a point may still take: all of them while the sweep keeps to its budget.
+static double budget_share(const struct runner *r)
 {
-    const struct scenario *s = r->scenario;
-    return (struct measure_limits){
-        .samples = s->samples, .warmup = s->warmup, .seconds = s->seconds, .timeout_s = s->timeout_s, .stop = r->stop};
+    double left = r->scenario->budget_s * 1e9 - (double)(clock_ns() - r->began_ns), work = progress_left_ns(r->progress);
+    if (!(r->scenario->budget_s > 0) || work <= left)
+        return 1;
+    store_note(r->store, "samples were left out to keep to %g s (budget_s); every point has at least %d",
+               r->scenario->budget_s, N_BLOCKS);
+    return left > 0 ? left / work : 0;
 }
 
-static bool take_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
+static bool keep_ceilings(struct runner *r, struct error *e)
 {
-    struct measure_limits limits = limits_of(r);
+    char path[640];
+    if (r->ceilings_folder) {
+        ceilings_path(r->ceilings_folder, r->probe.threads, path);
+        if (!hardware_save(&r->hardware, path, e))
+            return false;
+    }
+    return store_hardware(r->store, &r->hardware, e);
+}
+
+static void describe_raise(const struct runner *r, const char *what, double was, double is, char out[160])
+{
+    snprintf(out, 160, "%s ceiling of %s raised from %.3g to %.3g %s, as probes beside samples reached that", what,
+             r->hardware.name, was / 1e9, is / 1e9, strcmp(what, "read") ? "GFLOP/s" : "GB/s");
+}
+
+// The best probe of the samples from `from` on is one moment of the ceiling they probe. A ceiling that two moments have
+// beaten is none: it is raised, for all points that finish from now on and for whoever reads its file.
+static bool raise_ceiling(struct runner *r, const struct subject *s, int32_t from, struct error *e)
+{
+    enum dtype type = hardware_compute_type(&r->hardware, s->probe_type);
+    struct ceiling_best *best = s->probes_flops ? &r->peak[type] : &r->read;
+    struct hw_value *attained =
+        s->probes_flops ? r->hardware.peak[ROOF_ATTAINABLE] + type : r->hardware.bandwidth + ROOF_ATTAINABLE;
+    double was = attained->value, rate = 0;
+    for (int32_t i = from; i < s->n_samples; i++)
+        rate = s->probe[i] > rate ? s->probe[i] : rate;
+    ceiling_best_add(best, rate);
+    if (!r->has_probe || !ceiling_raise(attained, best))
+        return true;
+    describe_raise(r, s->probes_flops ? dtype_name(type) : "read", was, attained->value, r->raised);
+    return keep_ceilings(r, e);
+}
+
+// Once for each ceiling, however often it was raised.
+static void note_raises(struct runner *r)
+{
+    char text[160];
+    if (r->read.was > 0) {
+        describe_raise(r, "read", r->read.was, r->hardware.bandwidth[ROOF_ATTAINABLE].value, text);
+        store_note(r->store, "%s", text);
+    }
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (r->peak[t].was > 0) {
+            describe_raise(r, dtype_name((enum dtype)t), r->peak[t].was, r->hardware.peak[ROOF_ATTAINABLE][t].value, text);
+            store_note(r->store, "%s", text);
+        }
+}
+
+// The roof a point is written with is that of its last samples.
+static bool on_samples(void *ctx, struct subject *s, int32_t from, struct error *e)
+{
+    struct unit *u = ctx;
+    return !u->runner->has_hardware ||
+           ((s->n_samples == from || raise_ceiling(u->runner, s, from, e)) && price(u->runner, u, s, e));
+}
+
+static struct measure_limits limits_of(const struct runner *r, struct unit *u)
+{
+    const struct scenario *s = r->scenario;
+    return (struct measure_limits){.samples = s->samples,
+                                   .warmup = s->warmup,
+                                   .seconds = s->seconds * budget_share(r),
+                                   .timeout_s = s->timeout_s,
+                                   .stop = r->stop,
+                                   .sampled = on_samples,
+                                   .ctx = u};
+}
+
+static bool take_block(struct runner *r, struct unit *u, struct bench *b, struct subject *s, int32_t block, struct error *e)
+{
+    struct measure_limits limits = limits_of(r, u);
     int32_t from = s->n_samples;
     progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, block, N_BLOCKS,
                    stats_median(s->sample_ns, s->n_samples), false);
@@ -141,21 +234,29 @@ static bool take_block(struct runner *r, struct bench *b, struct subject *s, int
            (*s->failure || s->n_samples == from || keep_block(r, s, from, e));
 }
 
-// Unless it was restored, or the point has failed. Restored points still want their trace, in the last round.
-static bool one_block(struct runner *r, struct bench *b, struct subject *s, int32_t block, struct error *e)
+static void give_up_late(const struct runner *r, struct subject *s)
 {
-    bool due = !*s->failure && (s->n_blocks <= block || block == N_BLOCKS - 1);
-    bool ok = !due || take_block(r, b, s, block, e);
-    progress_done(r->progress, expected_point_ns(r->scenario, s->price.roof_ns) / N_BLOCKS);
-    return ok;
+    double most_s = BUDGET_TIMES * r->scenario->budget_s;
+    if (most_s > 0 && !*s->failure && (double)(clock_ns() - r->began_ns) > most_s * 1e9)
+        snprintf(s->failure, sizeof s->failure,
+                 "given up as the sweep took more than %g s, %d times its budget_s (--budget)", most_s, BUDGET_TIMES);
 }
 
-static bool run_blocks(struct runner *r, const struct unit *u, struct bench *b, struct subject *s, int32_t n,
-                       struct error *e)
+// Unless it was restored, or the point has failed. Restored points still want their trace, in the last round.
+static bool one_block(struct runner *r, struct unit *u, struct bench *b, struct subject *s, int32_t block, struct error *e)
+{
+    give_up_late(r, s);
+    bool last = block == N_BLOCKS - 1, due = !*s->failure && (s->n_blocks <= block || last);
+    bool ok = !due || take_block(r, u, b, s, block, e);
+    progress_done(r->progress, expected_point_ns(r->scenario, s->expected_roof_ns) / N_BLOCKS);
+    return ok && (!last || finish_point(r, u, s, e));
+}
+
+static bool run_blocks(struct runner *r, struct unit *u, struct bench *b, struct subject *s, int32_t n, struct error *e)
 {
     for (int32_t block = 0; block < N_BLOCKS; block++)
         for (int32_t i = 0; i < n; i++)
-            if (!one_block(r, b, &s[i], block, e) || (block == N_BLOCKS - 1 && !finish_point(r, u, &s[i], e)))
+            if (!one_block(r, u, b, &s[i], block, e))
                 return false;
     return true;
 }
@@ -172,6 +273,7 @@ static bool run_window(struct runner *r, struct unit *u, const struct point *con
     for (int32_t i = 0; ok && i < n; i++) {
         subject[i].point = points[i];
         ok = price(r, u, &subject[i], e) && restore(r, &subject[i], e);
+        subject[i].expected_roof_ns = subject[i].price.roof_ns;
     }
     ok = ok && run_blocks(r, u, &bench, subject, n, e);
     for (int32_t i = 0; i < n; i++)
@@ -267,32 +369,73 @@ static bool is_auto(const char *name)
     return !strcmp(name, "auto");
 }
 
+static bool find_ceilings(struct runner *r, const struct ceilings_options *options, struct error *e)
+{
+    char path[640] = "", warning[160];
+    if (r->ceilings_folder)
+        ceilings_path(r->ceilings_folder, options->threads, path);
+    if (!ceilings_find(&r->hardware, *path ? path : NULL, options)) {
+        progress_note(r->progress, "measuring this machine's ceilings, which takes about %d seconds", CEILINGS_SECONDS);
+        if (!ceilings_measure(&r->hardware, options, e) || (*path && !hardware_save(&r->hardware, path, e)))
+            return false;
+    }
+    ceilings_warning(&r->hardware, warning);
+    if (*warning)
+        store_note(r->store, "%s", warning);
+    return true;
+}
+
 // The hardware of the roof; on this machine's CPU also the probe that is paired with each sample.
 static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
 {
     struct ceilings_options options = {.threads = r->points->point[u->first].threads, .cpu_list = r->device.cpu_list};
-    char path[640] = "";
-    bool measured;
     if (!is_auto(r->scenario->hardware)) {
         r->has_hardware = hardware_load(&r->hardware, r->scenario->hardware, e);
         return r->has_hardware && store_hardware(r->store, &r->hardware, e);
     }
     if (u->opened.backend.weightless)
         return true; // it does no work that this machine's ceilings could bound
-    progress_note(r->progress, "looking for this machine's ceilings (measuring takes some seconds)");
-    if (r->ceilings_folder)
-        ceilings_path(r->ceilings_folder, options.threads, path);
-    r->has_hardware = ceilings_ensure(&r->hardware, *path ? path : NULL, &options, &measured, e);
+    r->has_hardware = find_ceilings(r, &options, e);
     r->has_probe = r->has_hardware && ceiling_probe_open(&r->probe, &r->hardware, &options, e);
+    r->read = (struct ceiling_best){0};
+    memset(r->peak, 0, sizeof r->peak);
     return r->has_probe && store_hardware(r->store, &r->hardware, e);
 }
 
 static void close_unit(struct runner *r, struct unit *u)
 {
     open_close(&u->opened);
-    if (r->has_probe)
+    if (r->has_probe) {
+        note_raises(r);
         ceiling_probe_close(&r->probe);
+    }
     r->has_probe = r->has_hardware = false;
+}
+
+// More threads than CPUs measures their turns on the CPUs; whoever asks for it should know.
+static void note_threads(struct runner *r, int32_t threads)
+{
+    int32_t cpus = environment_threads(0, r->device.cpu_list);
+    if (threads <= cpus)
+        return;
+    progress_note(r->progress, "%d threads share %d CPUs", threads, cpus);
+    store_note(r->store, "%d threads shared %d CPUs", threads, cpus);
+}
+
+// With the ceilings known, what the points from this unit on will take.
+static bool expect_rest(struct runner *r, const struct unit *u, struct error *e)
+{
+    double left = 0;
+    for (int32_t i = u->first; i < r->points->n; i++) {
+        const struct point *p = &r->points->point[i];
+        struct prediction price = {0};
+        const struct plan *plan = r->has_hardware ? planner_plan(r->planner, p, e) : NULL;
+        if (r->has_hardware && (!plan || !point_price(plan, p, &r->hardware, &price, e)))
+            return false;
+        left += store_find(r->store, p->key) ? 0 : expected_point_ns(r->scenario, price.roof_ns);
+    }
+    progress_expect(r->progress, left);
+    return true;
 }
 
 static bool open_unit(struct runner *r, struct unit *u, struct error *e)
@@ -306,7 +449,8 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
                                    .quiet = !r->progress->f};
     request.device.threads = p->threads;
     progress_note(r->progress, "loading '%s'", request.model);
-    u->context = (struct row_context){.scenario = r->scenario, .backend = r->scenario->backend};
+    u->context = (struct row_context){.scenario = r->scenario,
+                                      .backend = is_auto(r->scenario->backend) ? NULL : r->scenario->backend};
     if (!open_model(&u->opened, &request, e))
         return false;
     u->context.backend = u->opened.backend.name;
@@ -314,6 +458,7 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
     if (!strcmp(u->opened.backend.name, "cpu")) {
         u->context.isa = cpu_isa_selected(&u->opened.backend);
         u->context.threads = environment_threads(p->threads, r->device.cpu_list);
+        note_threads(r, u->context.threads);
     }
     if (!strcmp(u->opened.backend.name, "null"))
         null_backend_set_step_ns(&u->opened.backend, r->device_ns);
@@ -321,7 +466,7 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
         return false;
     if (r->has_hardware)
         u->context.hw = &r->hardware;
-    return true;
+    return expect_rest(r, u, e);
 }
 
 static bool all_done(const struct runner *r, const struct unit *u)
@@ -366,11 +511,12 @@ bool runner_run(struct runner *r, struct error *e)
     if (r->scenario->tp > 1)
         return error_set(e, ERROR_UNSUPPORTED, "'%s': tp %d can only be predicted (kvbench predict)", r->scenario->where,
                          r->scenario->tp);
+    r->began_ns = clock_ns();
     count_stored(r); // of the sweep that is resumed
     for (int32_t i = 0, next; i < r->points->n; i = next) {
         for (next = i + 1; next < r->points->n && same_unit(&r->points->point[i], &r->points->point[next]); next++)
             ;
-        struct unit u = {.first = i, .count = next - i};
+        struct unit u = {.first = i, .count = next - i, .runner = r};
         if (!run_unit(r, &u, e))
             return false;
     }

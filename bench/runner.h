@@ -20,14 +20,17 @@ struct runner {
     const volatile sig_atomic_t *stop; // set when interrupted
 
     // What came out.
-    int32_t n_measured, n_failed, n_over_bound, n_noisy;
-    char first_failed[512], first_over_bound[512]; // key and reason
-    struct hardware hardware;                      // of the roof, used last
+    int32_t n_measured, n_failed, n_no_memory, n_over_bound, n_noisy; // no_memory: of the failed
+    char first_failed[512], first_over_bound[512];                    // key and reason
+    struct hardware hardware;                                         // of the roof, used last
     bool has_hardware;
 
     // While it runs.
     struct ceiling_probe probe;
     bool has_probe;
+    struct ceiling_best read, peak[DTYPE_COUNT]; // of the probes beside samples, with these threads
+    char raised[160];                            // for the reason of the row that is next: which ceiling, from where
+    int64_t began_ns;
     int64_t device_ns; // step time of the null backend (tests)
 };
 
@@ -35,10 +38,13 @@ struct runner {
 // and do not end it; ask runner_verdict.
 bool runner_run(struct runner *r, struct error *e);
 
-// ERROR_OVER_BOUND or ERROR_FAILED with one line that says how many and which first; true if there are none.
+// ERROR_OVER_BOUND or ERROR_FAILED with one line that says how many and which first; ERROR_MEMORY where no point fits; true
+// if there are none.
 bool runner_verdict(const struct runner *r, struct error *e);
 
-// What one point will take, all blocks, ns: a guess from its roof (0: unknown) that only has to be right in proportion.
+// What one sample will take, ns: a guess from its roof.
+double expected_sample_ns(double roof_ns);
+// What one point will take, all blocks, ns (roof 0: unknown). progress.h corrects it by what points really take.
 double expected_point_ns(const struct scenario *s, double roof_ns);
 
 #endif

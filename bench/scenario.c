@@ -21,6 +21,7 @@ bool kv_type_parse(const char *text, struct kv_type *out)
 {
     char k[32];
     const char *colon = strchr(text, ':');
+    *out = (struct kv_type){0};
     if (!colon)
         return dtype_parse(text, &out->k) && dtype_parse(text, &out->v);
     snprintf(k, sizeof k, "%.*s", (int)(colon - text), text);
@@ -29,7 +30,8 @@ bool kv_type_parse(const char *text, struct kv_type *out)
 
 void kv_type_format(struct kv_type kv, char out[32])
 {
-    snprintf(out, 32, kv.k == kv.v ? "%s" : "%s:%s", dtype_name(kv.k), dtype_name(kv.v));
+    const char *k = kv.own_k ? "auto" : dtype_name(kv.k), *v = kv.own_v ? "auto" : dtype_name(kv.v);
+    snprintf(out, 32, strcmp(k, v) ? "%s:%s" : "%s", k, v);
 }
 
 // Where a value stands, for messages: the file, and the key with its section in front.
@@ -309,7 +311,7 @@ bool scenario_parse(struct scenario *s, const cJSON *json, const char *where, st
 {
     static const char *const KEYS[] = {"name",   "model",   "backend",   "hardware", "weights", "compute",
                                        "decode", "prefill", "generate",  "threads",  "tp",      "samples",
-                                       "warmup", "seconds", "timeout_s", "seed",     "_comment"};
+                                       "warmup", "seconds", "timeout_s", "budget_s", "seed",    "_comment"};
     scenario_init(s, where, "");
     name_from_path(s, where);
     struct place weights = place_of(where, "", "weights");
@@ -323,6 +325,7 @@ bool scenario_parse(struct scenario *s, const cJSON *json, const char *where, st
            json_i32(json, where, "warmup", 1, 1000, &s->warmup, e) &&
            json_f64(json, where, "seconds", 0, 86400, &s->seconds, e) &&
            json_f64(json, where, "timeout_s", 0.001, 86400, &s->timeout_s, e) &&
+           json_f64(json, where, "budget_s", 0, 1e6, &s->budget_s, e) &&
            json_i32(json, where, "seed", 0, INT32_MAX, &s->seed, e);
 }
 
@@ -347,15 +350,27 @@ static bool check_backend(const struct scenario *s, struct error *e)
                      near ? near : "auto, cpu, cuda or null");
 }
 
+// Flags say where they stand by their names; files need theirs in front.
+static bool wrong_name(const struct scenario *s, const char *key, struct error *e)
+{
+    bool flag = !strcmp(s->where, SCENARIO_COMMAND_LINE);
+    return flag ? error_prefix(e, "'--%s'", key) : error_prefix(e, "'%s': '%s'", s->where, key);
+}
+
 bool scenario_check_names(const struct scenario *s, struct error *e)
 {
     char path[1024];
     for (int32_t i = 0; i < s->n_models; i++)
         if (!file_exists(s->model[i]) && !catalogue_find("models", s->model[i], path, sizeof path, e))
-            return error_prefix(e, "'%s': 'model'", s->where);
-    if (strcmp(s->hardware, "auto") && !file_exists(s->hardware) &&
-        !catalogue_find("hardware", s->hardware, path, sizeof path, e))
-        return error_prefix(e, "'%s': 'hardware'", s->where);
+            return wrong_name(s, "model", e);
+    for (const char *at = file_exists(s->hardware) ? "" : s->hardware; *at;) { // predict takes several, with commas
+        char name[sizeof s->hardware];
+        size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (strcmp(name, "auto") && !file_exists(name) && !catalogue_find("hardware", name, path, sizeof path, e))
+            return wrong_name(s, "hardware", e);
+        at += n + (at[n] == ',');
+    }
     return check_backend(s, e);
 }
 
@@ -392,6 +407,7 @@ static void add_scalars(cJSON *json, const struct scenario *s)
     cJSON_AddNumberToObject(json, "warmup", s->warmup);
     cJSON_AddNumberToObject(json, "seconds", s->seconds);
     cJSON_AddNumberToObject(json, "timeout_s", s->timeout_s);
+    cJSON_AddNumberToObject(json, "budget_s", s->budget_s);
     cJSON_AddNumberToObject(json, "seed", s->seed);
 }
 

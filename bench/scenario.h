@@ -24,6 +24,7 @@ struct weights_list { // n = 0: the type the model's makers published, or what i
 };
 struct kv_type {
     enum dtype k, v;
+    bool own_k, own_v; // the type that goes with the weights, whatever `k` or `v` says
 };
 struct kv_list { // n = 0: the type that goes with the weights (plan_options_default)
     int32_t n;
@@ -43,8 +44,9 @@ struct section {
     struct kv_list kv;
 };
 
+#define SCENARIO_COMMAND_LINE "command line"
 struct scenario {
-    char where[512]; // file it came from, for messages; "command line" when from flags
+    char where[512]; // file it came from, for messages; SCENARIO_COMMAND_LINE when from flags
     char name[64];   // results/NAME.*; a-z A-Z 0-9 . _ -
     int32_t n_models;
     char model[SCENARIO_MAX_MODELS][512]; // catalogue names or paths
@@ -59,6 +61,7 @@ struct scenario {
     int32_t tp;                // ranks; more than 1 can only be predicted
     int32_t samples, warmup;
     double seconds, timeout_s; // per point
+    double budget_s;           // of the whole sweep: samples are left out to keep to it; 0: no limit
     int32_t seed;
 };
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -283,10 +284,37 @@ static cJSON *block_json(const struct sample_block *b)
 
 // Opening.
 
-// What the interrupted sweep knew stays known: when it began, and its ceilings until they are looked up again.
+static bool keep_hardware(struct store *s, const struct hardware *hw, struct error *e)
+{
+    int32_t i = 0;
+    while (i < s->n_hw && strcmp(s->hw[i].name, hw->name))
+        i++;
+    if (i == s->n_hw) {
+        struct hardware *grown = realloc(s->hw, (size_t)(s->n_hw + 1) * sizeof *grown);
+        if (!grown)
+            return error_set(e, ERROR_MEMORY, "no memory for the ceilings of '%s'", hw->name);
+        s->hw = grown;
+        s->n_hw++;
+    }
+    s->hw[i] = *hw;
+    return true;
+}
+
+static bool read_ceilings(struct store *s, const char *where, struct error *e)
+{
+    const cJSON *list = json_member(s->meta, "ceilings");
+    for (const cJSON *m = cJSON_IsArray(list) ? list->child : NULL; m; m = m->next) {
+        struct hardware hw;
+        if (!hardware_parse(&hw, m, where, e) || !keep_hardware(s, &hw, e))
+            return false;
+    }
+    return true;
+}
+
+// What the interrupted sweep knew stays known: when it began, its notes, and its ceilings until they are looked up again.
 static void inherit(struct store *s, cJSON *old)
 {
-    static const char *const KEY[] = {"started", "ceilings"};
+    static const char *const KEY[] = {"started", "ceilings", "notes"};
     for (size_t i = 0; i < sizeof KEY / sizeof *KEY; i++) {
         cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(old, KEY[i]);
         if (!value)
@@ -312,7 +340,7 @@ static bool read_old_meta(struct store *s, const struct scenario *scenario, stru
     if (ok)
         inherit(s, meta);
     cJSON_Delete(meta);
-    return ok;
+    return ok && read_ceilings(s, path, e);
 }
 
 // Rows that stay are written anew: without the failed ones and without half a line at the end.
@@ -328,13 +356,19 @@ static bool rewrite_rows(struct store *s, struct error *e)
     return replacement_close(&r, ok, e);
 }
 
-static bool load_old(struct store *s, const struct scenario *scenario, struct error *e)
+static bool read_old(struct store *s, const struct scenario *scenario, struct error *e)
 {
     char path[PATH_SIZE];
     if (!file_exists(path_of(s, ROWS, path)))
         return true;
-    return read_old_meta(s, scenario, e) && each_line(s, path, read_row, e) &&
-           each_line(s, path_of(s, BLOCKS, path), read_block, e) && rewrite_rows(s, e);
+    return read_old_meta(s, scenario, e) && each_line(s, path_of(s, ROWS, path), read_row, e) &&
+           each_line(s, path_of(s, BLOCKS, path), read_block, e);
+}
+
+static bool load_old(struct store *s, const struct scenario *scenario, struct error *e)
+{
+    char path[PATH_SIZE];
+    return read_old(s, scenario, e) && (!file_exists(path_of(s, ROWS, path)) || rewrite_rows(s, e));
 }
 
 // When the files of this name were written, by the first that is there; false if none is.
@@ -415,23 +449,76 @@ static bool check_idle(const struct store *s, struct error *e)
     return ok;
 }
 
+static bool write_roofs(const struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    struct replacement r;
+    if (!replacement_open(&r, path_of(s, ROOFS_CSV, path), e))
+        return false;
+    roofs_csv(r.f, s->hw, s->n_hw);
+    return replacement_close(&r, true, e);
+}
+
+// The files of this sweep, with the blocks that were held back.
+static bool begin(struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    bool held = s->waits;
+    s->waits = false;
+    bool ok = (!held || (check_idle(s, e) && move_old(s, e))) && (s->rows = open_append(s, ROWS, e)) &&
+              lock_rows(s, fileno(s->rows), e) && write_meta(s, NULL, e) && (s->blocks = open_append(s, BLOCKS, e)) &&
+              (!s->n_hw || write_roofs(s, e));
+    for (int32_t i = 0; ok && held && i < s->n_blocks; i++)
+        ok = append_line(s->blocks, block_json(&s->block[i]), path_of(s, BLOCKS, path), e);
+    return ok;
+}
+
+// That files can be made where begin() will make them.
+static bool check_writable(const struct store *s, struct error *e)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/.%s.new", s->folder, s->name);
+    FILE *f = fopen(path, "we");
+    if (!f)
+        return no_output(s->folder, e);
+    fclose(f);
+    unlink(path);
+    return true;
+}
+
+static void set_names(struct store *s, const char *folder, const struct scenario *scenario)
+{
+    snprintf(s->folder, sizeof s->folder, "%s", folder);
+    snprintf(s->name, sizeof s->name, "%s", scenario->name);
+}
+
 bool store_open(struct store *s, const char *folder, const struct scenario *scenario, bool resume, cJSON *meta,
                 struct error *e)
 {
+    struct stat st;
     *s = (struct store){.on_disk = folder, .meta = meta};
     if (!folder)
         return true;
     bool ok = (*folder && strlen(folder) < sizeof s->folder) ||
               error_set(e, ERROR_USAGE, "the folder of results has a name of %zu bytes, expected 1 to %zu", strlen(folder),
                         sizeof s->folder - 1);
-    snprintf(s->folder, sizeof s->folder, "%s", folder);
-    snprintf(s->name, sizeof s->name, "%s", scenario->name);
-    ok = ok && make_folder(folder, e) && check_idle(s, e) && (resume ? load_old(s, scenario, e) : move_old(s, e)) &&
-         (s->rows = open_append(s, ROWS, e)) && lock_rows(s, fileno(s->rows), e) && write_meta(s, NULL, e) &&
-         (s->blocks = open_append(s, BLOCKS, e));
+    set_names(s, folder, scenario);
+    ok = ok && make_folder(folder, e) && check_idle(s, e) && (!resume || load_old(s, scenario, e));
+    s->waits = ok && !resume && find_old(s, &st);
+    ok = ok && (s->waits ? check_writable(s, e) : begin(s, e));
     if (!ok)
         store_close(s);
     return ok;
+}
+
+bool store_peek(struct store *s, const char *folder, const struct scenario *scenario, struct error *e)
+{
+    *s = (struct store){.meta = cJSON_CreateObject()};
+    set_names(s, folder, scenario);
+    if (read_old(s, scenario, e))
+        return true;
+    store_close(s);
+    return false;
 }
 
 void store_close(struct store *s)
@@ -442,6 +529,7 @@ void store_close(struct store *s)
         free(s->block[i].sample_ns);
     free(s->row);
     free(s->block);
+    free(s->hw);
     if (s->rows)
         fclose(s->rows);
     if (s->blocks)
@@ -459,13 +547,33 @@ bool store_add(struct store *s, struct result *row, struct op_result *op, int32_
         stored_free(&stored);
         return false;
     }
+    if (s->waits && !begin(s, e))
+        return false;
     return !s->on_disk ||
            (append_line(s->rows, stored_json(&stored), path_of(s, ROWS, path), e) && still_there(s->rows, path, e));
+}
+
+static bool hold_block(struct store *s, const struct sample_block *block, struct error *e)
+{
+    struct sample_block copy = *block;
+    size_t size = (size_t)block->n * sizeof *copy.sample_ns;
+    copy.sample_ns = malloc(2 * size + 1);
+    if (!copy.sample_ns)
+        return error_set(e, ERROR_MEMORY, "no memory for a block of samples");
+    copy.probe = copy.sample_ns + block->n;
+    memcpy(copy.sample_ns, block->sample_ns, size);
+    memcpy(copy.probe, block->probe, size);
+    bool ok = keep_block(s, copy, e);
+    if (!ok)
+        free(copy.sample_ns);
+    return ok;
 }
 
 bool store_add_block(struct store *s, const struct sample_block *block, struct error *e)
 {
     char path[PATH_SIZE];
+    if (s->waits)
+        return hold_block(s, block, e);
     return !s->on_disk ||
            (append_line(s->blocks, block_json(block), path_of(s, BLOCKS, path), e) && still_there(s->blocks, path, e));
 }
@@ -499,24 +607,38 @@ static bool write_ops_csv(const struct store *s, struct error *e)
     return replacement_close(&r, true, e);
 }
 
+void store_note(struct store *s, const char *format, ...)
+{
+    char text[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(s->meta, "notes");
+    if (!list)
+        list = cJSON_AddArrayToObject(s->meta, "notes");
+    for (const cJSON *m = list ? list->child : NULL; m; m = m->next)
+        if (cJSON_IsString(m) && !strcmp(m->valuestring, text))
+            return;
+    cJSON_AddItemToArray(list, cJSON_CreateString(text));
+}
+
 bool store_hardware(struct store *s, const struct hardware *hw, struct error *e)
 {
-    char path[PATH_SIZE];
-    if (!s->on_disk)
-        return true;
-    cJSON_DeleteItemFromObject(s->meta, "ceilings");
-    cJSON_AddItemToObject(s->meta, "ceilings", hardware_json(hw));
-    struct replacement r;
-    if (!replacement_open(&r, path_of(s, ROOFS_CSV, path), e))
+    if (!keep_hardware(s, hw, e))
         return false;
-    roofs_csv(r.f, hw);
-    return replacement_close(&r, true, e) && write_meta(s, NULL, e);
+    cJSON *list = cJSON_CreateArray();
+    for (int32_t i = 0; i < s->n_hw; i++)
+        cJSON_AddItemToArray(list, hardware_json(&s->hw[i]));
+    cJSON_DeleteItemFromObject(s->meta, "ceilings");
+    cJSON_AddItemToObject(s->meta, "ceilings", list);
+    return !s->on_disk || s->waits || (write_roofs(s, e) && write_meta(s, NULL, e));
 }
 
 bool store_finish(struct store *s, bool complete, struct error *e)
 {
     char path[PATH_SIZE], now[32];
-    if (!s->on_disk)
+    if (!s->on_disk || s->waits)
         return true;
     utc_now(now);
     bool ok = write_csv(s, e) && write_ops_csv(s, e) && write_meta(s, complete ? now : NULL, e);

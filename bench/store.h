@@ -32,15 +32,20 @@ struct store {
     int32_t n_rows, capacity;
     struct sample_block *block; // [n_blocks] of an interrupted sweep
     int32_t n_blocks, blocks_capacity;
+    struct hardware *hw; // [n_hw] whose ceilings the roofs use, one per number of threads
+    int32_t n_hw;
     cJSON *meta;        // owned
-    char moved_to[640]; // where an older result went, or ""
+    bool waits;         // an older result lies there, until the first point is finished: nothing is written yet
+    char moved_to[640]; // where the older result went, or ""
 };
 
 // folder NULL: in memory only. Otherwise makes the folder, and with `resume` reads what is there (which must come from the
-// same scenario; failed points are forgotten, to be tried again), without it moves an older result to old/ with its date.
-// Writes meta (taken over) so that a folder that cannot be written is found before anything is measured.
+// same scenario; failed points are forgotten, to be tried again), without it an older result moves to old/ with its date
+// once the first point is finished. Takes over meta. A folder that cannot be written is found before anything is measured.
 bool store_open(struct store *s, const char *folder, const struct scenario *scenario, bool resume, cJSON *meta,
                 struct error *e);
+// Only the finished rows of an interrupted sweep, to look at; there may be none.
+bool store_peek(struct store *s, const char *folder, const struct scenario *scenario, struct error *e);
 void store_close(struct store *s); // accepts zeroed; what was added is on disk already
 
 const struct stored *store_find(const struct store *s, const char *key); // NULL: not finished
@@ -49,7 +54,10 @@ const struct stored *store_find(const struct store *s, const char *key); // NULL
 bool store_add(struct store *s, struct result *row, struct op_result *op, int32_t n_ops, struct error *e);
 bool store_add_block(struct store *s, const struct sample_block *block, struct error *e);
 
-// The machine whose ceilings the roof uses: into meta as "ceilings", and its roofs into NAME.roofs.csv.
+// What a reader of the result should know beside its rows: into meta as "notes", each once; summaries print them.
+void store_note(struct store *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// A machine whose ceilings the roof uses (again, when they are raised): into meta's "ceilings" and NAME.roofs.csv.
 bool store_hardware(struct store *s, const struct hardware *hw, struct error *e);
 
 // The CSV files, and meta with `finished` set (a date), or null when interrupted. A complete result drops its journal.

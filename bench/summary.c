@@ -1,5 +1,7 @@
 #include "bench/summary.h"
 
+#include "bench/rows.h"
+
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 
@@ -7,87 +9,172 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CELLS = 10, CELL = 64 };
-typedef char cells[N_CELLS][CELL];
+enum { CELL = 64 };
+typedef char cell[CELL];
 
-static void put_ns(char out[CELL], double ns)
+static void put_ms(cell out, double ns)
 {
     char text[24];
-    snprintf(out, CELL, "%s", isfinite(ns) ? format_ns(ns, text) : "-");
+    snprintf(out, CELL, "%s", isfinite(ns) ? format_ms(ns, text) : "-");
 }
 
-static void put_shape(char out[CELL], const struct result *r)
+static void put_phase(cell out, const struct result *r)
 {
-    if (!strcmp(r->phase, "decode"))
-        snprintf(out, CELL, r->n_gen == 1 ? "context %d" : "context %d, %d steps", (int)r->context, (int)r->n_gen);
-    else if (!strcmp(r->phase, "prefill"))
-        snprintf(out, CELL, r->n_depth ? "%d tokens after %d" : "%d tokens", (int)r->n_prompt, (int)r->n_depth);
-    else
-        snprintf(out, CELL, "%d + %d tokens%s", (int)r->n_prompt, (int)r->n_gen, r->cache ? "" : ", no cache");
+    snprintf(out, CELL, "%.20s", r->phase);
 }
 
-// "+-" is half of the median's 95 % interval.
-static void put_cells(cells c, const struct result *r)
+static void put_batch(cell out, const struct result *r)
 {
-    snprintf(c[0], CELL, "%.20s", r->phase);
-    snprintf(c[1], CELL, "%d", (int)r->batch);
-    put_shape(c[2], r);
-    snprintf(c[3], CELL, "%.20s", r->weights);
-    snprintf(c[4], CELL, strcmp(r->type_k, r->type_v) ? "%.16s:%.16s" : "%.16s", r->type_k, r->type_v);
-    put_ns(c[5], r->median_ns);
-    snprintf(c[6], CELL, isfinite(r->median_ns) ? "%.0f %%" : "-",
-             50 * (r->median_high_ns - r->median_low_ns) / r->median_ns);
-    snprintf(c[7], CELL, isfinite(r->tokens_per_s) ? "%.1f" : "-", r->tokens_per_s);
-    snprintf(c[8], CELL, isfinite(r->roof_fraction) ? "%.0f %%" : "-", 100 * r->roof_fraction);
-    snprintf(c[9], CELL, "%.20s", r->verdict);
+    snprintf(out, CELL, "%d", (int)r->batch);
 }
 
-static void print_row(FILE *f, cells c, const int width[N_CELLS])
+static void put_shape(cell out, const struct result *r)
 {
-    static const bool LEFT[N_CELLS] = {true, false, true, true, true, false, false, false, false, true};
-    for (int i = 0; i < N_CELLS; i++)
-        fprintf(f, LEFT[i] ? "%s%-*s" : "%s%*s", i ? "  " : "", i == N_CELLS - 1 ? 0 : width[i], c[i]);
+    row_shape(r, out);
+}
+
+static void put_weights(cell out, const struct result *r)
+{
+    snprintf(out, CELL, "%.20s", r->weights);
+}
+
+static void put_kv(cell out, const struct result *r)
+{
+    row_kv(r, out);
+}
+
+static void put_count(cell out, int64_t n)
+{
+    snprintf(out, CELL, n == RESULT_UNKNOWN ? "-" : "%d", (int)n);
+}
+
+static void put_block(cell out, const struct result *r)
+{
+    put_count(out, r->block);
+}
+
+static void put_threads(cell out, const struct result *r)
+{
+    put_count(out, r->threads);
+}
+
+static void put_time(cell out, const struct result *r)
+{
+    put_ms(out, r->median_ns);
+}
+
+// Half of the median's 95 % interval.
+static void put_interval(cell out, const struct result *r)
+{
+    double half = 50 * (r->median_high_ns - r->median_low_ns) / r->median_ns;
+    snprintf(out, CELL, isfinite(half) ? "%.0f %%" : "-", half);
+}
+
+static void put_rate(cell out, const struct result *r)
+{
+    snprintf(out, CELL, isfinite(r->tokens_per_s) ? "%.1f" : "-", r->tokens_per_s);
+}
+
+static void put_fraction(cell out, const struct result *r)
+{
+    snprintf(out, CELL, isfinite(r->roof_fraction) ? "%.0f %%" : "-", 100 * r->roof_fraction);
+}
+
+static void put_verdict(cell out, const struct result *r)
+{
+    snprintf(out, CELL, "%.20s", r->verdict);
+}
+
+static const struct heading {
+    const char *name;
+    bool left, optional; // optional: shown where its values differ
+    void (*put)(cell out, const struct result *r);
+} COLUMN[] = {
+    {"phase", true, false, put_phase},
+    {"batch", false, false, put_batch},
+    {"shape", true, false, put_shape},
+    {"weights", true, false, put_weights},
+    {"KV", true, false, put_kv},
+    {"block", false, true, put_block},
+    {"threads", false, true, put_threads},
+    {"ms", false, false, put_time},
+    {"+-", false, false, put_interval},
+    {"tokens/s", false, false, put_rate},
+    {"of roof", false, false, put_fraction},
+    {"verdict", true, false, put_verdict},
+};
+enum { N_COLUMNS = sizeof COLUMN / sizeof *COLUMN };
+
+// Columns' widths, 0 for those that are left out.
+static void set_widths(const struct store *s, int width[N_COLUMNS])
+{
+    for (int c = 0; c < N_COLUMNS; c++) {
+        cell first = "", text;
+        bool differ = false;
+        width[c] = (int)strlen(COLUMN[c].name);
+        for (int32_t i = 0; i < s->n_rows; i++) {
+            COLUMN[c].put(text, &s->row[i].result);
+            width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
+            differ |= i && strcmp(text, first);
+            memcpy(first, text, sizeof first);
+        }
+        if (COLUMN[c].optional && !differ)
+            width[c] = 0;
+    }
+}
+
+// How noisy a point is stands under "+-" already.
+static const char *remarks(const struct result *r)
+{
+    const char *rest = strcmp(r->verdict, "noisy") ? r->reason : strstr(r->reason, "; ");
+    return !rest ? "" : rest == r->reason ? rest : rest + 2;
+}
+
+// r NULL: the headings.
+static void print_row(FILE *f, const struct result *r, const int width[N_COLUMNS])
+{
+    for (int c = 0; c < N_COLUMNS; c++) {
+        cell text;
+        if (!width[c])
+            continue;
+        if (r)
+            COLUMN[c].put(text, r);
+        else
+            snprintf(text, CELL, "%s", COLUMN[c].name);
+        fprintf(f, COLUMN[c].left ? "%s%-*s" : "%s%*s", c ? "  " : "", c == N_COLUMNS - 1 ? 0 : width[c], text);
+    }
     fputs("\n", f);
-}
-
-static void widen(int width[N_CELLS], cells c)
-{
-    for (int i = 0; i < N_CELLS; i++)
-        width[i] = (int)strlen(c[i]) > width[i] ? (int)strlen(c[i]) : width[i];
 }
 
 static void print_table(FILE *f, const struct store *s)
 {
-    cells head = {"phase", "batch", "shape", "weights", "KV", "time", "+-", "tokens/s", "of roof", "verdict"}, c;
-    int width[N_CELLS] = {0};
+    int width[N_COLUMNS];
     const char *model = "";
-    widen(width, head);
-    for (int32_t i = 0; i < s->n_rows; i++) {
-        put_cells(c, &s->row[i].result);
-        widen(width, c);
-    }
+    set_widths(s, width);
     for (int32_t i = 0; i < s->n_rows; i++) {
         const struct result *r = &s->row[i].result;
         if (strcmp(model, r->model)) {
-            fprintf(f, "%s%s on %s%s%s\n", i ? "\n" : "", r->model, r->backend, *r->isa ? ", " : "", r->isa);
-            print_row(f, head, width);
+            fprintf(f, "%s%s%s%s%s%s\n", i ? "\n" : "", r->model, *r->backend ? " on " : "", r->backend, *r->isa ? ", " : "",
+                    r->isa);
+            print_row(f, NULL, width);
         }
         model = r->model;
-        put_cells(c, r);
-        print_row(f, c, width);
-        if (*r->reason && strcmp(r->verdict, "noisy")) // how noisy stands under "+-"
-            fprintf(f, "    %s\n", r->reason);
+        print_row(f, r, width);
+        if (*remarks(r))
+            fprintf(f, "    %s\n", remarks(r));
     }
 }
 
-// "decode at 43 to 71 % of the roof (median 60 %)"
+// "decode at 43 to 71 % of its roof (median 60 %)", of the points whose verdict is ok.
 static bool print_phase(FILE *f, const struct store *s, const char *phase, bool first)
 {
     double *fraction = malloc(((size_t)s->n_rows + 1) * sizeof *fraction);
     int32_t n = 0;
-    for (int32_t i = 0; fraction && i < s->n_rows; i++)
-        if (!strcmp(s->row[i].result.phase, phase) && isfinite(s->row[i].result.roof_fraction))
-            fraction[n++] = 100 * s->row[i].result.roof_fraction;
+    for (int32_t i = 0; fraction && i < s->n_rows; i++) {
+        const struct result *r = &s->row[i].result;
+        if (!strcmp(r->phase, phase) && !strcmp(r->verdict, "ok") && isfinite(r->roof_fraction))
+            fraction[n++] = 100 * r->roof_fraction;
+    }
     if (n == 1)
         fprintf(f, "%s%s at %.0f %% of its roof", first ? ": " : ", ", phase, fraction[0]);
     if (n > 1)
@@ -102,20 +189,33 @@ static void print_sentence(FILE *f, const struct store *s)
     int32_t ok = 0;
     for (int32_t i = 0; i < s->n_rows; i++)
         ok += !strcmp(s->row[i].result.verdict, "ok");
-    fprintf(f, "%d of %d points ok", ok, s->n_rows);
+    fprintf(f, "%d of %d point%s ok", ok, s->n_rows, s->n_rows == 1 ? "" : "s");
     bool any = false;
     for (enum phase phase = PHASE_DECODE; phase <= PHASE_GENERATE; phase++)
         any |= print_phase(f, s, phase_name(phase), !any);
     fputs("\n", f);
 }
 
+static bool has_fraction(const struct store *s)
+{
+    for (int32_t i = 0; i < s->n_rows; i++)
+        if (isfinite(s->row[i].result.roof_fraction))
+            return true;
+    return false;
+}
+
 void summary_print(FILE *f, const struct store *s)
 {
     print_table(f, s);
     fputs("\n", f);
+    if (has_fraction(s))
+        fputs("of roof: the roof at the ceiling probed beside each sample, over that sample (column roof_fraction)\n", f);
+    const cJSON *notes = json_member(s->meta, "notes");
+    for (const cJSON *m = notes ? notes->child : NULL; m; m = m->next)
+        fprintf(f, "note: %s\n", m->valuestring);
     if (s->on_disk)
         fprintf(f, "results: %s/%s.csv, .ops.csv, %s.jsonl, .meta.json (columns: bench/README.md)\n", s->folder, s->name,
-                json_member(s->meta, "ceilings") ? ".roofs.csv, " : "");
+                s->n_hw ? ".roofs.csv, " : "");
     if (*s->moved_to)
         fprintf(f, "an older result is now %s.*\n", s->moved_to);
     print_sentence(f, s);

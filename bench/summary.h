@@ -1,4 +1,5 @@
-// What a sweep found, on one screen: an aligned table, where the files are, and one sentence.
+// What a sweep found, on one screen: an aligned table, what to know beside it, where the files are,
+// and one sentence.
 #ifndef BENCH_SUMMARY_H
 #define BENCH_SUMMARY_H
 

@@ -169,11 +169,23 @@ static bool entry_matches(const struct section *s, int i, const char *key, bool 
     return ok;
 }
 
+// "qwen3" stands for a family of names: the first of those that begin so.
+static const char *first_beginning(const struct section *s, const char *key)
+{
+    size_t n = strlen(key);
+    for (int i = 0; n > 2 && i < s->n; i++)
+        if (!strncmp(s->entry[i], key, n))
+            return s->entry[i];
+    return NULL;
+}
+
 static bool unknown_name(const struct section *s, const char *section, const char *name, struct error *e)
 {
     char key[KEY_BYTES];
     normalize(name, key);
     const char *near = names_nearest(key, (const char *const *)s->entry, s->n);
+    if (!near)
+        near = first_beginning(s, key);
     return error_set(e, ERROR_USAGE, "unknown %s '%.80s'%s%s%s (see kvbench list %s)",
                      strcmp(section, "models") ? section : "model", name, near ? ", did you mean '" : "", near ? near : "",
                      near ? "'?" : "", section);
@@ -256,6 +268,11 @@ static void describe_plan(const struct model_spec *spec, const struct plan *plan
     bool priced_only = false;
     for (int32_t i = 0; i < plan->n_tensors; i++)
         params += (uint64_t)plan->tensor[i].rows * (uint64_t)plan->tensor[i].cols;
+    struct catalogue_fact fact[] = {{"layers", spec->num_hidden_layers},
+                                    {"parameters", (double)params},
+                                    {"weight_bytes", (double)plan_weight_bytes(plan)},
+                                    {"kv_bytes_per_token", (double)plan_kv_bytes_per_token(plan)}};
+    memcpy(row->fact, fact, sizeof fact);
     for (int32_t i = 0; i < plan->n_ops; i++)
         priced_only |= plan->op[i].kind > OP_ALLREDUCE;
     snprintf(row->detail, sizeof row->detail, "%s, %d layers, %.3g B parameters, %s, %s of KV per token%s", spec->family,
@@ -290,19 +307,38 @@ static void describe_model(const char *path, struct catalogue_row *row)
     model_close(&model);
 }
 
+// ", 989 TFLOP/s in bf16", of the first type that there is a number for.
+static void describe_peak(const struct hardware *hw, struct catalogue_fact *fact, char out[48])
+{
+    static const enum dtype TYPE[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+    static const char *const NAME[] = {"peak_bf16_FLOPps", "peak_f16_FLOPps", "peak_f32_FLOPps"};
+    *out = 0;
+    for (int i = 0; i < 3 && !*out; i++) {
+        double peak = hw->peak[ROOF_DATASHEET][TYPE[i]].value;
+        if (!(peak > 0))
+            continue;
+        *fact = (struct catalogue_fact){NAME[i], peak};
+        snprintf(out, 48, ", %.4g TFLOP/s in %s", peak / 1e12, dtype_name(TYPE[i]));
+    }
+}
+
 static void describe_hardware(const char *path, struct catalogue_row *row)
 {
     struct hardware hw;
     struct error e = {0};
-    char memory[24];
+    char memory[24], peak[48];
     row->supported = hardware_load(&hw, path, &e);
-    bool titled = row->supported && !strncmp(hw.title, hw.vendor, strlen(hw.vendor)); // "Apple M1 Max"
-    if (row->supported)
-        snprintf(row->detail, sizeof row->detail, "%.30s%s%.90s, %s, %.5g GB/s", titled ? "" : hw.vendor, titled ? "" : " ",
-                 hw.title, hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
-                 hw.bandwidth[ROOF_DATASHEET].value / 1e9);
-    else
+    if (!row->supported) {
         describe_error(&e, row);
+        return;
+    }
+    bool titled = !strncmp(hw.title, hw.vendor, strlen(hw.vendor)); // "Apple M1 Max"
+    row->fact[0] = (struct catalogue_fact){"memory_bytes", (double)hw.memory_bytes};
+    row->fact[1] = (struct catalogue_fact){"bandwidth_Bps", hw.bandwidth[ROOF_DATASHEET].value};
+    describe_peak(&hw, &row->fact[2], peak);
+    snprintf(row->detail, sizeof row->detail, "%.30s%s%.60s, %s, %.5g GB/s%s", titled ? "" : hw.vendor, titled ? "" : " ",
+             hw.title, hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
+             hw.bandwidth[ROOF_DATASHEET].value / 1e9, peak);
 }
 
 static bool describe_entries(const struct section *s, bool models, struct catalogue_row *rows, struct error *e)

@@ -12,10 +12,15 @@ bool catalogue_folder(char *out, int size, struct error *e);
 // `Meta-`, `-hf` and `-Instruct` optional). False with the nearest name if there is none.
 bool catalogue_find(const char *section, const char *name, char *path, int size, struct error *e);
 
+struct catalogue_fact {
+    const char *name; // key in JSON, with its unit; NULL behind the last
+    double value;
+};
 struct catalogue_row {
     char name[64];
-    char detail[160]; // one line for `list`
-    bool supported;   // models: a plan can be made of it
+    char detail[160];              // one line for `list`
+    bool supported;                // models: a plan can be made of it
+    struct catalogue_fact fact[6]; // what `detail` says, for programs; none for other lists
 };
 // Malloc'ed rows, sorted by name.
 bool catalogue_list(const char *section, struct catalogue_row **rows, int *n, struct error *e);

@@ -98,13 +98,15 @@ static void test_mistakes(void **state)
         const char *argv[4], *expected;
     } CASE[] = {
         {ON_SWEEP, {"k", "--resum"}, "did you mean '--resume'"},
-        {ON_SWEEP, {"k", "--max-tokens", "3"}, "unknown option '--max-tokens'"}, // another command's
+        {ON_SWEEP, {"k", "--max-tokens", "3"}, "'--max-tokens' is none of this command, only of generate"},
         {ON_RUN, {"k", "--repetitions"}, "needs a value"},
         {ON_RUN, {"k", "-r", "three"}, "expected a whole number"},
         {ON_RUN, {"k", "-r", "99999999999"}, "expected a whole number"},
         {ON_RUN, {"k", "--seconds", "1s"}, "expected a number"},
         {ON_RUN, {"k", "--seconds", "nan"}, "expected a number"},
         {ON_RUN, {"k", "-b", "1,x"}, "is no list of numbers"},
+        {ON_RUN, {"k", "-c", "32kk"}, "is no list of numbers"},
+        {ON_RUN, {"k", "-c", "9999999k"}, "is no list of numbers"},
         {ON_RUN, {"k", "--kv", "bf16,,int8"}, "empty entry"},
         {ON_SWEEP, {"k", "--resume=1"}, "takes no value"},
     };

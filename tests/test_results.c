@@ -302,8 +302,8 @@ static void test_older_results_are_kept(void **state)
     char moved[3][640];
     for (int i = 0; i < 3; i++) {
         open_store(&store, state, &s, false);
-        snprintf(moved[i], sizeof moved[i], "%s", store.moved_to);
         add(&store, "p1", "ok");
+        snprintf(moved[i], sizeof moved[i], "%s", store.moved_to);
         finish(&store, true);
     }
     assert_string_equal(moved[0], "");
@@ -326,9 +326,64 @@ static void test_lone_table_is_kept(void **state)
     fputs("mine\n", f);
     fclose(f);
     open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
     snprintf(path, sizeof path, "%s.csv", store.moved_to);
     finish(&store, true);
     assert_int_equal(count_lines(path), 1);
+}
+
+// A sweep that is given up before it has a result leaves the one that was there.
+static void test_nothing_measured_moves_nothing(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    double numbers[2] = {5, 6};
+    struct sample_block block = {.key = "p2", .n = 2, .sample_ns = numbers, .probe = numbers, .test_time = "t"};
+    open_store(&store, state, &s, false);
+    add(&store, "p1", "ok");
+    finish(&store, true);
+    open_store(&store, state, &s, false);
+    assert_true(store_add_block(&store, &block, &e));
+    finish(&store, false);
+    assert_int_equal(count_lines(path_in(state, "a.jsonl")), 1);
+    assert_false(file_exists(path_in(state, "a.blocks.jsonl")));
+    assert_false(file_exists(path_in(state, "old")));
+    open_store(&store, state, &s, false); // the blocks that were held back reach the journal with the first point
+    assert_true(store_add_block(&store, &block, &e));
+    add(&store, "p1", "ok");
+    finish(&store, false);
+    assert_int_equal(count_lines(path_in(state, "a.blocks.jsonl")), 1);
+    assert_true(file_exists(path_in(state, "old")));
+}
+
+// Each number of threads has its own ceilings, also those of the sweep that is resumed.
+static void test_ceilings_of_all_threads(void **state)
+{
+    struct scenario s = scenario_named("a");
+    struct store store;
+    struct error e = {0};
+    struct hardware hw = {.name = "cpu-1t"};
+    hw.bandwidth[ROOF_ATTAINABLE].value = 1e10;
+    hw.peak[ROOF_ATTAINABLE][DTYPE_F32].value = 1e11;
+    open_store(&store, state, &s, false);
+    assert_true(store_hardware(&store, &hw, &e));
+    add(&store, "p1", "ok");
+    store_close(&store);
+    open_store(&store, state, &s, true);
+    assert_int_equal(store.n_hw, 1);
+    snprintf(hw.name, sizeof hw.name, "cpu-2t");
+    assert_true(store_hardware(&store, &hw, &e));
+    hw.bandwidth[ROOF_ATTAINABLE].value = 2e10; // raised
+    assert_true(store_hardware(&store, &hw, &e));
+    assert_true(store.n_hw == 2 && store.hw[1].bandwidth[ROOF_ATTAINABLE].value == 2e10);
+    finish(&store, true);
+    int lines = count_lines(path_in(state, "a.roofs.csv"));
+    assert_true(lines > 3 && lines % 2 == 1); // a header, and as many rows for each
+    struct store peek;
+    assert_true(store_peek(&peek, *state, &s, &e));
+    assert_non_null(store_find(&peek, "p1"));
+    store_close(&peek);
 }
 
 static void test_resume(void **state)
@@ -503,6 +558,8 @@ int main(void)
         WITH_FOLDER(test_files),
         WITH_FOLDER(test_older_results_are_kept),
         WITH_FOLDER(test_lone_table_is_kept),
+        WITH_FOLDER(test_nothing_measured_moves_nothing),
+        WITH_FOLDER(test_ceilings_of_all_threads),
         WITH_FOLDER(test_resume),
         WITH_FOLDER(test_repeated_rows),
         WITH_FOLDER(test_two_at_once),

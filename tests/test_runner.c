@@ -79,7 +79,7 @@ static void open_sweep(struct sweep *w, const struct scenario *s, const char *fo
 {
     struct error e = {0};
     *w = (struct sweep){0};
-    if (!point_list_make(&w->points, s, NULL, &e) || !store_open(&w->store, folder, s, resume, meta_of(s), &e))
+    if (!point_list_make(&w->points, s, NULL, NULL, &e) || !store_open(&w->store, folder, s, resume, meta_of(s), &e))
         fail_msg("%s", e.message);
     planner_init(&w->planner, s);
     progress_begin(&w->progress, NULL, w->points.n, 0);
@@ -359,6 +359,88 @@ static void test_time_budget(void **state)
     close_sweep(&w);
 }
 
+static const char *first_note(const struct sweep *w)
+{
+    const cJSON *notes = json_member(w->store.meta, "notes");
+    return notes && notes->child ? notes->child->valuestring : "";
+}
+
+// A sweep that would take longer than its budget leaves samples out, never points or blocks, and says so.
+static void test_sweep_budget(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"samples\": 200, \"budget_s\": 0.7, "
+                                    "\"decode\": {\"context\": [8, 9, 10]}");
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, SLOW_NS);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, 3);
+    for (int32_t i = 0; i < w.store.n_rows; i++) {
+        const struct result *r = &w.store.row[i].result;
+        assert_true(r->n_samples >= 3 && r->n_samples < 200 && r->n_blocks == 3);
+    }
+    assert_non_null(strstr(first_note(&w), "budget_s"));
+    close_sweep(&w);
+}
+
+// What a much too small budget cannot hold is given up, with the reason.
+static void test_hopeless_budget(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"budget_s\": 0.01, \"decode\": {\"context\": [8, 9]}");
+    struct sweep w;
+    open_sweep(&w, &s, NULL, false, 10 * SLOW_NS);
+    must_run(&w);
+    assert_int_equal(w.store.n_rows, 2);
+    assert_non_null(strstr(w.store.row[1].result.reason, "budget_s"));
+    assert_int_equal(w.runner.n_failed, 2);
+    close_sweep(&w);
+}
+
+// A run whose only point does not fit is the machine's fault, not the point's.
+static void test_nothing_fits(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"cpu\", \"decode\": {\"batch\": [65536], \"context\": [16777216]}");
+    struct sweep w;
+    struct error e = {0};
+    snprintf(s.hardware, sizeof s.hardware, "h100-sxm");
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    assert_false(runner_verdict(&w.runner, &e));
+    assert_int_equal(error_exit_code(e.kind), 3);
+    close_sweep(&w);
+}
+
+// Ceilings that were measured on a busy machine are raised by the probes, in the result and for the next sweep.
+static void test_low_ceilings_are_raised(void **state)
+{
+    struct scenario s =
+        scenario_of("\"backend\": \"cpu\", \"samples\": 3, \"threads\": 1, \"decode\": {\"context\": [8, 9]}");
+    const struct ceilings_options options = {.threads = 1, .repetitions = 3, .pause_s = 0.01};
+    struct sweep w;
+    struct hardware hw, after;
+    struct error e = {0};
+    char path[640];
+    ceilings_path(*state, 1, path);
+    assert_true(ceilings_measure(&hw, &options, &e));
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        hw.peak[ROOF_ATTAINABLE][t].value /= 50;
+    hw.bandwidth[ROOF_ATTAINABLE].value /= 50;
+    assert_true(hardware_save(&hw, path, &e));
+    open_sweep(&w, &s, NULL, false, FAST);
+    w.runner.ceilings_folder = *state;
+    must_run(&w);
+    assert_true(hardware_load(&after, path, &e));
+    bool read = after.bandwidth[ROOF_ATTAINABLE].value > 5 * hw.bandwidth[ROOF_ATTAINABLE].value;
+    bool f32 = after.peak[ROOF_ATTAINABLE][DTYPE_F32].value > 5 * hw.peak[ROOF_ATTAINABLE][DTYPE_F32].value;
+    bool bf16 = after.peak[ROOF_ATTAINABLE][DTYPE_BF16].value > 5 * hw.peak[ROOF_ATTAINABLE][DTYPE_BF16].value;
+    assert_true(read || f32 || bf16); // whichever limits the points
+    assert_non_null(strstr(w.store.row[0].result.reason, "raised from"));
+    assert_true(*first_note(&w));
+    close_sweep(&w);
+}
+
 static void test_unknown_backend_ends_the_run(void **state)
 {
     (void)state;
@@ -387,6 +469,10 @@ int main(void)
         cmocka_unit_test(test_points_that_cannot_fit),
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_time_budget),
+        cmocka_unit_test(test_sweep_budget),
+        cmocka_unit_test(test_hopeless_budget),
+        cmocka_unit_test(test_nothing_fits),
+        WITH_FOLDER(test_low_ceilings_are_raised),
         cmocka_unit_test(test_unknown_backend_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

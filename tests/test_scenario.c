@@ -1,4 +1,5 @@
 // Scenario files and flags to points: what is read, what is refused and how.
+#include "bench/planner.h"
 #include "bench/points.h"
 
 #include <setjmp.h>
@@ -32,7 +33,7 @@ static struct point_list points_of(const struct scenario *s, const char *filter)
 {
     struct point_list list;
     struct error e = {0};
-    if (!point_list_make(&list, s, filter, &e))
+    if (!point_list_make(&list, s, NULL, filter, &e))
         fail_msg("%s", e.message);
     return list;
 }
@@ -163,12 +164,12 @@ static void test_points_that_collide(void **state)
     struct error e = {0};
     struct point_list list;
     struct scenario s = parsed("{\"model\": \"m\", \"decode\": {\"batch\": [1, 2, 1]}}");
-    assert_false(point_list_make(&list, &s, NULL, &e));
+    assert_false(point_list_make(&list, &s, NULL, NULL, &e));
     assert_non_null(strstr(e.message, "twice"));
     s = parsed("{\"model\": \"m\"}");
-    assert_false(point_list_make(&list, &s, "decode/b3", &e));
+    assert_false(point_list_make(&list, &s, NULL, "decode/b3", &e));
     assert_non_null(strstr(e.message, "none of 2 points"));
-    assert_false(point_list_make(&list, &s, "b(", &e));
+    assert_false(point_list_make(&list, &s, NULL, "b(", &e));
     assert_non_null(strstr(e.message, "--filter"));
 }
 
@@ -183,7 +184,7 @@ static void test_too_many_points(void **state)
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s], \"context\": [1%s], \"block\": [1%s]}}", list, list,
              list);
     struct scenario s = parsed(text);
-    assert_false(point_list_make(&points, &s, NULL, &e));
+    assert_false(point_list_make(&points, &s, NULL, NULL, &e));
     assert_non_null(strstr(e.message, "more than"));
 }
 
@@ -262,6 +263,44 @@ static void test_flags(void **state)
     assert_keys(&s, NULL, PAIRS, 2);
 }
 
+// What is not asked for is not measured: 0 is none of a test, a type given for K leaves V alone.
+static void test_flags_as_llama_bench_means_them(void **state)
+{
+    (void)state;
+    static const char *const PREFILL[] = {"prefill/b1/p512/auto/kv-auto/blk16"};
+    struct scenario s = FLAGS("-m", "qwen3-0.6b", "-p", "512", "-n", "0");
+    assert_keys(&s, NULL, PREFILL, 1);
+    static const char *const DECODE[] = {"decode/b1/c1/auto/kv-auto/blk16/n128"};
+    s = FLAGS("-m", "qwen3-0.6b", "-p", "0", "-n", "128,0");
+    assert_keys(&s, NULL, DECODE, 1);
+    static const char *const K_ONLY[] = {"decode/b1/c32768/auto/kv-int8:auto/blk16"};
+    s = FLAGS("-m", "qwen3-0.6b", "-c", "32k", "-ctk", "int8");
+    assert_keys(&s, NULL, K_ONLY, 1);
+    static const char *const BATCH[] = {"decode/b16/c512/auto/kv-auto/blk16"};
+    s = FLAGS("-m", "qwen3-0.6b", "-b", "16");
+    assert_keys(&s, NULL, BATCH, 1);
+    s = FLAGS("-m", "qwen3-0.6b,llama-3-8b", "-c", "64");
+    assert_int_equal(s.n_models, 2);
+    assert_string_equal(s.model[1], "llama-3-8b");
+}
+
+// Keys name what runs where the models are at hand.
+static void test_keys_name_what_runs(void **state)
+{
+    (void)state;
+    struct scenario s = FLAGS("-m", "qwen3-0.6b", "-c", "64", "-ctk", "int8", "-p", "32");
+    struct point_list list;
+    struct planner planner;
+    struct error e = {0};
+    planner_init(&planner, &s);
+    if (!point_list_make(&list, &s, &planner, "kv-int8:bf16", &e))
+        fail_msg("%s", e.message);
+    assert_int_equal(list.n, 2);
+    assert_string_equal(list.point[1].key, "decode/b1/c64/bf16/kv-int8:bf16/blk16");
+    point_list_free(&list);
+    planner_free(&planner);
+}
+
 static void refuse_flags(const char *expected, int argc, const char **argv)
 {
     struct options o;
@@ -288,6 +327,9 @@ static void test_flags_refused(void **state)
     REFUSE("'--kv' is 'int9'", "-m", "qwen3-0.6b", "--kv", "int9");
     REFUSE("'--timeout'", "-m", "qwen3-0.6b", "--timeout", "0");
     REFUSE("qwen3-0.6b", "-m", "qwen3-0.61b");
+    REFUSE("'--model': unknown model 'qwen3', did you mean 'qwen3-", "-m", "qwen3");
+    REFUSE("nothing is asked for", "-m", "qwen3-0.6b", "-p", "0", "-n", "0");
+    REFUSE("'--model' is empty", "-m", "qwen3-0.6b,,llama-3-8b");
 }
 
 static void test_shipped_scenarios(void **state)
@@ -320,6 +362,8 @@ int main(void)
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_flags_as_llama_bench_means_them),
+        cmocka_unit_test(test_keys_name_what_runs),
         cmocka_unit_test(test_flags_refused),
         cmocka_unit_test(test_shipped_scenarios),
     };

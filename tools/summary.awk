@@ -22,12 +22,21 @@ function known(x) { return x != "" && x != "NaN" }
     verdicts[get("verdict")]++
     if (!known(get("ms")) || !get("in_slice")) next
     id = get("phase") SUBSEP get("batch") SUBSEP get("context") SUBSEP get("kv")
+    low[id] = get("low"); high[id] = get("high")
+    mark[id] = get("verdict") == "ok" ? "" : get("verdict")
     ms[id] = get("ms"); rate[id] = get("rate"); fraction[id] = get("fraction"); share[id] = get("kv_share")
 }
 function line(what, id,    of_roof) {
     if (!(id in ms)) return
     of_roof = known(fraction[id]) ? sprintf("%3.0f %% of roof", 100 * fraction[id]) : ""
-    printf "  %-40s %8.4g ms %8.4g tokens/s  %s\n", what, ms[id], rate[id], of_roof
+    printf "  %-40s %8.4g ms %8.4g tokens/s  %-15s %s\n", what, ms[id], rate[id], of_roof, mark[id]
+}
+# The ratio of two times; where one of them is noisy, between which values the ends of their 95 % intervals put it.
+function ratio(a, b,    text) {
+    text = sprintf("%.2f times", ms[a] / ms[b])
+    if (!mark[a] && !mark[b]) return text
+    if (!known(low[a]) || !known(low[b])) return text " (uncertain)"
+    return text sprintf(" (uncertain: %.2f to %.2f)", low[a] / high[b], high[a] / low[b])
 }
 function decode_line(b, c, kv,    id) {
     id = "decode" SUBSEP b SUBSEP c SUBSEP kv
@@ -50,12 +59,12 @@ END {
     if (n_b > 1 && n_c > 1) full = decode_line(b[n_b], c[n_c], k[1])
     for (i = 2; i <= n_k; i++) narrow = decode_line(b[n_b], c[n_c], k[i])
     print ""
-    if (wide && small && rate[small])
-        printf "  batch %d makes %.2f times the tokens per second of batch %d (context %d)\n", b[n_b], rate[wide] / rate[small], b[1], c[1]
+    if (wide && small && ms[small])
+        printf "  a step of batch %d takes %s that of batch %d for %d times its tokens (context %d)\n", b[n_b], ratio(wide, small), b[1], b[n_b] / b[1], c[1]
     if (full && wide && ms[wide])
-        printf "  context %d takes %.2f times the step time of context %d (batch %d); KV is %.0f %% of its bytes\n", c[n_c], ms[full] / ms[wide], c[1], b[n_b], share[full]
+        printf "  context %d takes %s the step time of context %d (batch %d); KV is %.0f %% of its bytes\n", c[n_c], ratio(full, wide), c[1], b[n_b], share[full]
     if (narrow && full && ms[full])
-        printf "  KV in %s takes %.2f times the step time of %s (batch %d, context %d)\n", k[n_k], ms[narrow] / ms[full], k[1], b[n_b], c[n_c]
+        printf "  KV in %s takes %s the step time of %s (batch %d, context %d)\n", k[n_k], ratio(narrow, full), k[1], b[n_b], c[n_c]
     printf "  %d points:", n_points
     for (v in verdicts) printf " %d %s", verdicts[v], v
     printf "%s\n", fact["n_bound"] == 0 ? "; no bound, since nobody printed this machine's hard peaks" : ""

@@ -42,8 +42,23 @@ static const struct row *find_row(int command, const char *flag)
     return NULL;
 }
 
+// An option that exists, but not here.
+static bool misplaced_option(const char *flag, struct error *e)
+{
+    static const char *const COMMAND[] = {"sweep", "run",    "predict", "ceilings",   "generate", "tokenize", "verify",
+                                          "list",  "kvcalc", "plot",    "perplexity", "export",   "inspect"}; // by bit
+    const struct row *row = find_row(~0, flag);
+    char where[160] = "";
+    for (size_t i = 0; i < sizeof COMMAND / sizeof *COMMAND; i++)
+        if (row->commands & 1 << i)
+            snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", *where ? ", " : "", COMMAND[i]);
+    return error_set(e, ERROR_USAGE, "option '%.60s' is none of this command, only of %s", flag, where);
+}
+
 static bool unknown_option(int command, const char *flag, struct error *e)
 {
+    if (find_row(~0, flag))
+        return misplaced_option(flag, e);
     static char names[MAX_FLAGS][32];
     const char *list[MAX_FLAGS];
     int n = 0;
@@ -64,6 +79,17 @@ static bool parse_long(const char *text, const char **end, int32_t *out)
     return *end != text && !errno && v >= INT32_MIN && v <= INT32_MAX;
 }
 
+// Counts may end in k, which is 1024 as in the names of context lengths.
+static bool parse_count(const char *text, const char **end, int32_t *out)
+{
+    if (!parse_long(text, end, out))
+        return false;
+    if (**end != 'k' && **end != 'K')
+        return true;
+    ++*end;
+    return !__builtin_mul_overflow(*out, 1024, out);
+}
+
 static bool push(struct int_list *list, int32_t v)
 {
     if (list->n >= MAX_LIST)
@@ -81,14 +107,14 @@ static bool parse_range(const char *text, const char **end, struct int_list *out
 {
     int32_t first, last, step = 1;
     char how = '+';
-    if (!parse_long(text, end, &first))
+    if (!parse_count(text, end, &first))
         return false;
     last = first;
-    if (**end == '-' && !parse_long(*end + 1, end, &last))
+    if (**end == '-' && !parse_count(*end + 1, end, &last))
         return false;
     if (**end == '+' || **end == '*') {
         how = **end;
-        if (!parse_long(*end + 1, end, &step))
+        if (!parse_count(*end + 1, end, &step))
             return false;
     }
     if (last < first || step < 1 || (how == '*' && (step < 2 || first < 1)))

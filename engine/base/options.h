@@ -33,17 +33,18 @@ enum command_bit {
     ON_INSPECT = 1 << 12,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
-    ON_ENGINE = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_CEILINGS | ON_PERPLEXITY,
+    ON_MODEL = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,
+    ON_ENGINE = ON_MODEL | ON_CEILINGS,
 };
 
 // kind: flag (bool), int (int32_t), real (double), text (const char *), ints (struct int_list), texts (struct text_list).
-// ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64.
+// ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64; a k behind a number is 1024.
 // field, kind, flags (comma-separated), default as text ("" = unset), commands, help
 #define OPTIONS(X)                                                                                                          \
-    X(model, text, "-m,--model", "", ON_ENGINE | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT,                          \
-      "catalogue name, Hugging Face folder, GGUF file or config.json")                                                      \
+    X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT,                           \
+      "catalogue name, Hugging Face folder, GGUF file or config.json (run, predict: also several, a,b)")                    \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC,                                      \
-      "catalogue name or hardware JSON; auto: this machine's measured ceilings")                                            \
+      "catalogue name or hardware JSON (predict: also several, a,b); auto: this machine's measured ceilings")               \
     X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY,                \
       "cpu, null; auto: the best here")                                                                                     \
     X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,                                   \
@@ -51,9 +52,9 @@ enum command_bit {
     X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
-    X(isa, text, "--isa", "auto", ON_ENGINE, "kernel set: auto, ref, avx2, avx512")                                         \
-    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence")                                        \
-    X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE, "decode steps of one token each after --n-depth")                            \
+    X(isa, text, "--isa", "auto", ON_MODEL, "kernel set: auto, ref, avx2, avx512")                                          \
+    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence; 0: no prefill")                         \
+    X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE, "decode steps of one token each after --n-depth; 0: no decode")              \
     X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE, "positions in the KV before the step (context - 1)")                     \
     X(prompt_gen, texts, "-pg,--prompt-gen", "", ON_SHAPE,                                                                  \
       "pp,tg pairs: prefill pp tokens, then decode tg; may be repeated")                                                    \
@@ -61,11 +62,12 @@ enum command_bit {
     X(load, int, "-b,--batch", "0", ON_KVCALC, "requests in the priced decode step; 0: as many as fit")                     \
     X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
       "positions attended by a decode step, the new token included")                                                        \
-    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_ENGINE | ON_KVCALC | ON_EXPORT,                                     \
-      "weight types; default: the model's own")                                                                             \
-    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY, "KV types (both K and V)")     \
-    X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type, where it differs from V")                          \
-    X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type, where it differs from K")                          \
+    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT,                                      \
+      "weight types (kvbench list formats); default: the model's own")                                                      \
+    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY,                                \
+      "KV types (both K and V): f32, bf16, f16, int8; predict: any")                                                        \
+    X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type; V keeps its own or its default")                   \
+    X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type; K keeps its own or its default")                   \
     X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
     X(compute, text, "--compute", "", ON_SHAPE, "arithmetic type; default: by the weights")                                 \
     X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC, "tensor-parallel ranks")                                                \
@@ -88,16 +90,21 @@ enum command_bit {
     X(sweep, text, "--sweep", "", ON_KVCALC, "a table over context or batch")                                               \
     X(plot, text, "--plot", "", ON_KVCALC, "draws the table of --sweep into this .svg or .png file (gnuplot)")              \
     X(verify, flag, "--verify", "", ON_KVCALC, "allocates the cache in the engine's own block pool and compares")           \
-    X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS, "samples per point")                   \
+    X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS,                                        \
+      "samples per point (ceilings: moments)")                                                                              \
     X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
     X(seconds, real, "--seconds", "2", ON_MEASURE, "time to spend per point, at most --repetitions samples")                \
     X(timeout, real, "--timeout", "60", ON_MEASURE, "seconds after which a point is given up")                              \
+    X(budget, real, "--budget", "0", ON_MEASURE,                                                                            \
+      "seconds for the whole sweep: leaves samples out to keep to it; 0: no limit")                                         \
     X(filter, text, "--filter", "", ON_SWEEP | ON_PREDICT, "only points whose key matches this regular expression")         \
     X(resume, flag, "--resume", "", ON_SWEEP, "go on with an interrupted sweep")                                            \
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
-    X(seed, int, "--seed", "1", ON_ENGINE | ON_EXPORT, "of random weights, KV and sampling")                                \
-    X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS, "folder of results (ceilings: file); default results/")          \
+    X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
+    X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS | ON_PREDICT,                                                     \
+      "folder for the results; sweep: default results/; run: default none, they are printed only; predict: CSV file; "      \
+      "ceilings: JSON file")                                                                                                \
     X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
     X(chat, flag, "--chat", "", ON_GENERATE, "use the model's chat format; without --prompt, in turns")                     \
@@ -115,6 +122,7 @@ enum command_bit {
     X(window, int, "--window", "512", ON_PERPLEXITY, "tokens per window; each stands on its own")                           \
     X(windows, int, "--windows", "8", ON_PERPLEXITY, "windows from the start of the text at most; 0: all")                  \
     X(golden, text, "--golden", "", ON_VERIFY, "folder or GGUF whose reference logits to compare with")                     \
+    X(supported, flag, "--supported", "", ON_LIST, "only what can be used")                                                 \
     X(json, flag, "--json", "", ~0, "machine-readable output")                                                              \
     X(quiet, flag, "-q,--quiet", "", ON_ENGINE, "no progress")                                                              \
     X(help, flag, "-h,--help", "", ~0, "this text")

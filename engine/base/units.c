@@ -42,6 +42,14 @@ const char *format_ns(double ns, char buffer[24])
     return buffer;
 }
 
+const char *format_ms(double ns, char buffer[24])
+{
+    double ms = ns / 1e6;
+    int decimals = ms >= 99.95 ? 0 : ms >= 9.995 ? 1 : ms >= 0.9995 ? 2 : ms >= 0.09995 ? 3 : 4;
+    snprintf(buffer, 24, "%.*f", decimals, ms);
+    return buffer;
+}
+
 int64_t clock_ns(void)
 {
     struct timespec t;

@@ -16,6 +16,9 @@ const char *format_bytes(uint64_t bytes, char buffer[24]);
 // "12.3 us", "4.56 ms", "7.89 s".
 const char *format_ns(double ns, char buffer[24]);
 
+// "0.0123", "4.56", "78.9", "12345": milliseconds for a column that says so, three digits or all before the point.
+const char *format_ms(double ns, char buffer[24]);
+
 // Wall clock that never goes back, ns.
 int64_t clock_ns(void);
 

@@ -311,6 +311,16 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
     return true;
 }
 
+bool cpu_can_multiply(const struct backend *cpu, enum dtype type)
+{
+    return ((const struct cpu *)cpu->self)->kernels->linear[type] != NULL;
+}
+
+bool cpu_can_keep(const struct backend *cpu, enum dtype type)
+{
+    return ((const struct cpu *)cpu->self)->kernels->kv_store[type] != NULL;
+}
+
 const char *cpu_isa_selected(const struct backend *cpu)
 {
     return ((const struct cpu *)cpu->self)->kernels->name;

@@ -11,6 +11,10 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
 int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
 const char *cpu_kernel_name(void *unused, uint16_t kernel);
 
+// What the kernels of an open CPU backend do with a type: multiply by matrices of it, keep K or V in it.
+bool cpu_can_multiply(const struct backend *cpu, enum dtype type);
+bool cpu_can_keep(const struct backend *cpu, enum dtype type);
+
 // Facts for the record: what this machine is and which path was taken. Strings are owned by the library.
 const char *cpu_isa_selected(const struct backend *cpu); // "avx512"
 const char *cpu_isa_best(void);                          // what "auto" selects here

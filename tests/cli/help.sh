@@ -10,6 +10,13 @@ for c in $commands; do
 done
 run 0 'kvbench --version' "$KVBENCH" --version
 out '^kvbench [^ ]+$'
+run 0 'kvbench help COMMAND' "$KVBENCH" help sweep
+out '^usage: kvbench sweep'
+run 0 'kvbench version' "$KVBENCH" version
+out '^kvbench [^ ]+$'
+run 2 'an option of another command says of which' "$KVBENCH" run --tp 2
+err "'--tp'.*predict"
+one_err
 run 2 'kvbench alone prints its help and is a usage error' "$KVBENCH"
 err 'kvbench sweep'
 no_out

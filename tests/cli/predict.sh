@@ -14,6 +14,17 @@ out '"bound_ns":'
 run 0 'flags of llama-bench' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm -p 512,1024 -n 1 -d 128 -b 1,4
 run 0 'a row per operation' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm --batch 1 --context 64 --ops
 out 'ffn_down'
+run 0 'several models and machines, and a table of them' "$KVBENCH" predict --model smollm2-135m,qwen3-0.6b \
+    --hardware h100-sxm,l40s -p 512 -n 64 --out "$WORK/p.csv"
+out 'smollm2-135m on H100 SXM'
+out 'qwen3-0.6b on L40S.*roof at datasheet'
+out 'context 1, 64 steps'
+is 'a row per point and machine, and a header' "$(wc -l <"$WORK/p.csv" | tr -d ' ')" 9
+run 0 'a batch alone asks for a decode step' "$KVBENCH" predict --model smollm2-135m --hardware h100-sxm --batch 16
+out '^decode'
+! grep -q '^prefill' "$WORK/out" || complain 'it printed a prefill'
+run 0 'k is 1024, and one KV type leaves the other' "$KVBENCH" predict --model smollm2-135m --hardware h100-sxm -c 32k -ctk int8
+out 'context 32768 +int8:bf16'
 run 2 'an unknown model names the nearest' "$KVBENCH" predict --model llama-3-9b --hardware h100-sxm --context 64
 err "'llama-3-9b'.*llama-3-8b"
 one_err
@@ -25,7 +36,13 @@ one_err
 
 run 0 'list models' "$KVBENCH" list models
 out '^ *qwen3-0.6b'
+out '^name +ok +what$'
+run 0 'list only what can be used' "$KVBENCH" list models --supported
+! grep -q '  no   ' "$WORK/out" || complain 'it lists what cannot be used'
+run 0 'models as data' "$KVBENCH" list models --json
+out '"kv_bytes_per_token":[[:space:]]*[0-9]'
 run 0 'list hardware' "$KVBENCH" list hardware
+out 'TFLOP/s in bf16'
 out '^ *h100-sxm'
 run 0 'list hardware as JSON' "$KVBENCH" list hardware --json
 out '"h100-sxm"'

@@ -34,6 +34,20 @@ before=$(cksum <"$WORK/r/tiny.csv")
 run 0 'a second sweep of that name' "$KVBENCH" sweep "$WORK/tiny.json" --out "$WORK/r"
 is 'moves the first one away' "$(cksum <"$(find "$WORK/r/old" -name '*.csv' ! -name '*.ops.csv' ! -name '*.roofs.csv')")" "$before"
 
+# Interrupted before its first point, a sweep leaves what was there.
+cp "$WORK/tiny.json" "$WORK/long.json"
+sed -i 's/"samples": 3, "seconds": 0.2/"samples": 3000, "seconds": 100/' "$WORK/long.json"
+before=$(cksum <"$WORK/r/tiny.csv")
+timeout --signal=INT 1 "$KVBENCH" sweep "$WORK/long.json" --out "$WORK/r" >/dev/null 2>"$WORK/interrupted"
+is 'an interrupted sweep without a point moves nothing' "$(cksum <"$WORK/r/tiny.csv")" "$before"
+is 'and says so' "$(grep -c 'the older result is untouched' "$WORK/interrupted")" 1
+run 0 'a dry run of a sweep that is done' "$KVBENCH" sweep "$WORK/tiny.json" --dry-run --resume --out "$WORK/r"
+out '9 more points are done already'
+mkdir "$WORK/t"
+run 0 'two numbers of threads' "$KVBENCH" sweep "$WORK/tiny.json" --filter 'decode/b1/c8/.*int8' -t 1,2 --out "$WORK/t"
+out ' threads '
+is 'each with its ceilings' "$(cut -d , -f 1 "$WORK/t/tiny.roofs.csv" | sort -u | grep -c '^cpu-[12]t$')" 2
+
 # Killed in the middle, a sweep loses at most the point it is at.
 cp "$WORK/tiny.json" "$WORK/killed.json"
 sed -i 's/"tiny"/"killed"/; s/"samples": 3, "seconds": 0.2/"samples": 30, "seconds": 1/' "$WORK/killed.json"

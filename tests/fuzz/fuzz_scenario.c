@@ -8,7 +8,7 @@ static void check_points(const struct scenario *scenario)
 {
     struct point_list points;
     struct error e;
-    if (!point_list_make(&points, scenario, NULL, &e))
+    if (!point_list_make(&points, scenario, NULL, NULL, &e))
         return;
     for (int32_t i = 1; i < points.n && i < 100; i++)
         if (!*points.point[i].key || !strcmp(points.point[i].key, points.point[i - 1].key))
