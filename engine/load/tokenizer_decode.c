@@ -38,7 +38,7 @@ static struct text next_text(const struct tokenizer *t, struct start *s, int32_t
                    : t->start == START_EACH_TOKEN  ? 1
                    : t->start == START_FIRST_TOKEN ? (s->n_tokens ? 0 : INT32_MAX)
                                                    : 0;
-    while (!s->begun && most-- > 0 && text.size && *text.data == ' ')
+    while (!s->begun && id != t->unknown && most-- > 0 && text.size && *text.data == ' ')
         text.data++, text.size--, s->n_stripped++;
     s->n_tokens++;
     s->begun |= text.size > 0;
