@@ -3,6 +3,7 @@
 #include "engine/backend.h"
 #include "engine/base/json.h"
 #include "engine/base/names.h"
+#include "engine/load/tokenizer.h"
 #include "roofline/catalogue.h"
 
 #include <stdlib.h>
@@ -88,6 +89,22 @@ static bool list_formats(struct catalogue_row **rows, int *n, struct error *e)
     return true;
 }
 
+static bool list_chats(struct catalogue_row **rows, int *n, struct error *e)
+{
+    const char *name, *models;
+    while (chat_describe(*n, &name, &models))
+        ++*n;
+    if (!new_rows(rows, *n, e))
+        return false;
+    for (int i = 0; i < *n; i++) {
+        struct catalogue_row *row = &(*rows)[i];
+        row->supported = chat_describe(i, &name, &models);
+        snprintf(row->name, sizeof row->name, "%s", name);
+        snprintf(row->detail, sizeof row->detail, "%s", models);
+    }
+    return true;
+}
+
 static bool list_models(struct catalogue_row **rows, int *n, struct error *e)
 {
     return catalogue_list("models", rows, n, e);
@@ -101,11 +118,8 @@ static bool list_hardware(struct catalogue_row **rows, int *n, struct error *e)
 static const struct {
     const char *name;
     bool (*list)(struct catalogue_row **rows, int *n, struct error *e);
-} SECTION[] = {{"models", list_models},
-               {"hardware", list_hardware},
-               {"backends", list_backends},
-               {"families", list_families},
-               {"formats", list_formats}};
+} SECTION[] = {{"models", list_models},     {"hardware", list_hardware}, {"backends", list_backends},
+               {"families", list_families}, {"formats", list_formats},   {"chats", list_chats}};
 enum { N_SECTIONS = sizeof SECTION / sizeof *SECTION };
 
 static bool print_json(const struct catalogue_row *rows, int n, struct error *e)
@@ -158,7 +172,7 @@ static int sort_usable(struct catalogue_row *rows, int n, bool alone)
 
 static bool bad_section(const char *given, struct error *e)
 {
-    static const char EXPECTED[] = "expected models, hardware, backends, families or formats";
+    static const char EXPECTED[] = "expected models, hardware, backends, families, formats or chats";
     const char *names[N_SECTIONS];
     for (int i = 0; i < N_SECTIONS; i++)
         names[i] = SECTION[i].name;

@@ -225,13 +225,15 @@ static void conversations_in_all_formats(void **state)
 {
     struct tokenizer *t = open_path(SEED);
     struct chat_message message[] = {{"system", "S"}, {"user", " U "}, {"assistant", " A "}, {"user", "V"}};
+    const char *name, *models;
     int32_t n = 0;
-    for (; chat_format_name(n); n++) {
+    for (; chat_describe(n, &name, &models); n++) {
         size_t i = 0, n_rows = sizeof CONVERSATION / sizeof *CONVERSATION;
-        while (i < n_rows && strcmp(CONVERSATION[i].format, chat_format_name(n)))
+        while (i < n_rows && strcmp(CONVERSATION[i].format, name))
             i++;
+        assert_true(*models);
         if (i == n_rows)
-            fail_msg("no conversation for '%s'", chat_format_name(n));
+            fail_msg("no conversation for '%s'", name);
         const char *template = CONVERSATION[i].template;
         assert_true(chat_choose(t, (struct text){template, strlen(template)}, NULL));
         assert_string_equal(tokenizer_chat_format(t), CONVERSATION[i].format);

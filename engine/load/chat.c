@@ -19,7 +19,7 @@ enum system_place {
 
 // Texts may contain {bos}, {eos} and {date}.
 struct chat_format {
-    const char *name;
+    const char *name, *models;
     const char *mark[CHAT_MAX_MARKS], *unless;      // chosen if the template has the marks and not `unless` (NULL: nothing)
     const char *bos, *eos;                          // if the tokenizer names none
     const char *system[2], *user[2], *assistant[2]; // before and after the content
@@ -41,6 +41,7 @@ struct chat_format {
 // The first row whose marks are there is taken, so special cases stand before general ones.
 static const struct chat_format FORMAT[] = {
     {.name = "mistral-v7",
+     .models = "Mistral Small 2501 and later, Large 2411",
      .mark = {"[SYSTEM_PROMPT]", "[INST]"},
      .bos = "<s>",
      .eos = "</s>",
@@ -49,6 +50,7 @@ static const struct chat_format FORMAT[] = {
      .assistant = {"", "{eos}"},
      .open = ""},
     {.name = "llama2",
+     .models = "Llama 2 Chat, CodeLlama Instruct",
      .mark = {"<<SYS>>", "[INST]"},
      .bos = "<s>",
      .eos = "</s>",
@@ -60,7 +62,8 @@ static const struct chat_format FORMAT[] = {
      .trim = true,
      .trim_together = true,
      .trim_answer = true},
-    {.name = "mistral-v1", // as first published: no system text
+    {.name = "mistral-v1",
+     .models = "Mistral 7B Instruct 0.1, as first published", // as first published: no system text
      .mark = {"'[INST] '", "eos_token + ' '"},
      .bos = "<s>",
      .eos = "</s>",
@@ -69,6 +72,7 @@ static const struct chat_format FORMAT[] = {
      .open = "",
      .place = SYSTEM_NOWHERE},
     {.name = "mistral-v2",
+     .models = "Mistral 7B Instruct 0.2, Mixtral, as first published",
      .mark = {"'[INST] '", "' [/INST]'"},
      .bos = "<s>",
      .eos = "</s>",
@@ -76,7 +80,8 @@ static const struct chat_format FORMAT[] = {
      .assistant = {"", "{eos}"},
      .open = "",
      .place = SYSTEM_NOWHERE},
-    {.name = "mistral-v2-system", // the same models as they are published now
+    {.name = "mistral-v2-system",
+     .models = "the same, as published now, with a system text", // the same models as they are published now
      .mark = {"\" [INST] \"", "\" [/INST]\""},
      .bos = "<s>",
      .eos = "</s>",
@@ -86,6 +91,7 @@ static const struct chat_format FORMAT[] = {
      .open = "",
      .place = SYSTEM_FIRST_USER},
     {.name = "mistral-v3",
+     .models = "Mistral 7B Instruct 0.3, Large 2407",
      .mark = {"\"[INST] \"", "\"[/INST]\""},
      .bos = "<s>",
      .eos = "</s>",
@@ -96,6 +102,7 @@ static const struct chat_format FORMAT[] = {
      .place = SYSTEM_LAST_USER,
      .trim_answer = true},
     {.name = "mistral-v3-tekken",
+     .models = "Mistral Nemo",
      .mark = {"\"[INST]\"", "\"[/INST]\""},
      .bos = "<s>",
      .eos = "</s>",
@@ -104,7 +111,8 @@ static const struct chat_format FORMAT[] = {
      .assistant = {"", "{eos}"},
      .open = "",
      .place = SYSTEM_LAST_USER},
-    {.name = "llama3.1", // a system turn with two dates, always
+    {.name = "llama3.1",
+     .models = "Llama 3.1, 3.2, 3.3", // a system turn with two dates, always
      .mark = {"<|start_header_id|>", "Cutting Knowledge Date"},
      .bos = "<|begin_of_text|>",
      .system = {LLAMA3("system") "Cutting Knowledge Date: December 2023\nToday Date: {date}\n\n", "<|eot_id|>"},
@@ -117,6 +125,7 @@ static const struct chat_format FORMAT[] = {
      .always_system = true,
      .stop = {"<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"}},
     {.name = "llama3",
+     .models = "Llama 3",
      .mark = {"<|start_header_id|>"},
      .bos = "<|begin_of_text|>",
      .system = {LLAMA3("system"), "<|eot_id|>"},
@@ -128,6 +137,7 @@ static const struct chat_format FORMAT[] = {
      .trim_answer = true,
      .stop = {"<|eot_id|>", "<|end_of_text|>"}},
     {.name = "gemma3",
+     .models = "Gemma 3",
      .mark = {"<start_of_turn>", "first_user_prefix"},
      .bos = "<bos>",
      .system = {"", "\n\n"},
@@ -139,6 +149,7 @@ static const struct chat_format FORMAT[] = {
      .trim_answer = true,
      .stop = {"<end_of_turn>", "<eos>"}},
     {.name = "gemma",
+     .models = "Gemma, Gemma 2",
      .mark = {"<start_of_turn>"},
      .bos = "<bos>",
      .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},
@@ -149,6 +160,7 @@ static const struct chat_format FORMAT[] = {
      .trim_answer = true,
      .stop = {"<end_of_turn>", "<eos>"}},
     {.name = "deepseek-r1",
+     .models = "DeepSeek R1 and its distillations",
      .mark = {DEEPSEEK_USER, DEEPSEEK_ASSISTANT "<think>"},
      .bos = DEEPSEEK_BOS,
      .eos = DEEPSEEK_EOS,
@@ -159,6 +171,7 @@ static const struct chat_format FORMAT[] = {
      .drop_thinking = true,
      .stop = {DEEPSEEK_EOS}},
     {.name = "deepseek-v3",
+     .models = "DeepSeek V3",
      .mark = {DEEPSEEK_USER, DEEPSEEK_ASSISTANT},
      .unless = "thinking", // 3.1 and later
      .bos = DEEPSEEK_BOS,
@@ -170,6 +183,7 @@ static const struct chat_format FORMAT[] = {
      .drop_thinking = true,
      .stop = {DEEPSEEK_EOS}},
     {.name = "deepseek-v2",
+     .models = "DeepSeek V2, V2 Lite",
      .mark = {"'User: '", "'Assistant:'"},
      .bos = DEEPSEEK_BOS,
      .eos = DEEPSEEK_EOS,
@@ -179,6 +193,7 @@ static const struct chat_format FORMAT[] = {
      .open = "Assistant:",
      .stop = {DEEPSEEK_EOS}},
     {.name = "phi4",
+     .models = "Phi-4",
      .mark = {"<|im_start|>", "<|im_sep|>"},
      .system = {"<|im_start|>system<|im_sep|>", "<|im_end|>"},
      .user = {"<|im_start|>user<|im_sep|>", "<|im_end|>"},
@@ -186,6 +201,7 @@ static const struct chat_format FORMAT[] = {
      .open = "<|im_start|>assistant<|im_sep|>",
      .stop = {"<|im_end|>", "<|endoftext|>"}},
     {.name = "phi4-mini",
+     .models = "Phi-4 mini",
      .mark = {"'<|' + message['role'] + '|>'", "<|end|>"},
      .system = {"<|system|>", "<|end|>"},
      .user = {"<|user|>", "<|end|>"},
@@ -193,6 +209,7 @@ static const struct chat_format FORMAT[] = {
      .open = "<|assistant|>",
      .stop = {"<|end|>", "<|endoftext|>"}},
     {.name = "phi3",
+     .models = "Phi-3, Phi-3.5",
      .mark = {"<|user|>", "<|end|>"},
      .bos = "<s>",
      .system = {"<|system|>\n", "<|end|>\n"},
@@ -201,6 +218,7 @@ static const struct chat_format FORMAT[] = {
      .open = "<|assistant|>\n",
      .stop = {"<|end|>", "<|endoftext|>"}},
     {.name = "olmo2",
+     .models = "OLMo 2",
      .mark = {"<|user|>", "eos_token + '"},
      .bos = "<|endoftext|>",
      .eos = "<|endoftext|>",
@@ -209,6 +227,7 @@ static const struct chat_format FORMAT[] = {
      .assistant = {"<|assistant|>\n", "{eos}\n"},
      .open = "<|assistant|>\n"},
     {.name = "zephyr",
+     .models = "TinyLlama Chat, Zephyr",
      .mark = {"<|user|>", "eos_token }}"},
      .eos = "</s>",
      .system = {"<|system|>\n", "{eos}\n"},
@@ -216,6 +235,7 @@ static const struct chat_format FORMAT[] = {
      .assistant = {"<|assistant|>\n", "{eos}\n"},
      .open = "<|assistant|>\n"},
     {.name = "chatml",
+     .models = "Qwen2, Qwen2.5, Qwen3, SmolLM2 and many more",
      .mark = {"<|im_start|>"},
      .system = {"<|im_start|>system\n", "<|im_end|>\n"},
      .user = {"<|im_start|>user\n", "<|im_end|>\n"},
@@ -401,7 +421,7 @@ static bool check_chat(const struct tokenizer *t, bool system, struct error *e)
 {
     if (!t->chat)
         return error_set(e, ERROR_UNSUPPORTED,
-                         t->chat_unknown ? "the model's chat template is none that is known here (README.md lists them)"
+                         t->chat_unknown ? "the model's chat template is none that is known here (kvbench list chats)"
                                          : "the model has no chat template");
     if (system && t->chat->place == SYSTEM_NOWHERE)
         return error_set(e, ERROR_UNSUPPORTED, "the model's chat format, %s, has no place for a system text", t->chat->name);
@@ -457,7 +477,10 @@ int32_t chat_stop_ids(const struct tokenizer *t, int32_t *out, int32_t max)
     return n;
 }
 
-const char *chat_format_name(int32_t i)
+bool chat_describe(int32_t i, const char **name, const char **models)
 {
-    return i < (int32_t)(sizeof FORMAT / sizeof *FORMAT) ? FORMAT[i].name : NULL;
+    if (i >= (int32_t)(sizeof FORMAT / sizeof *FORMAT))
+        return false;
+    *name = FORMAT[i].name, *models = FORMAT[i].models;
+    return true;
 }

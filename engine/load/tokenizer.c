@@ -206,8 +206,8 @@ bool tokenizer_put_added(struct tokenizer *t, struct added_token token, bool spe
     if (utf8_valid_size(token.text.data, token.text.size) != token.text.size)
         return error_set(e, ERROR_FILE, "added token %d is not valid UTF-8", token.id);
     // What is looked for in normalized text must be normalized itself.
-    bool ok =
-        (!normalized || normalize(&t->normalizers, &token.text, buffer, e)) && put_added(t, token, special, normalized, e);
+    bool ok = (!normalized || normalize_text(&t->normalizers, &token.text, buffer, e)) &&
+              put_added(t, token, special, normalized, e);
     buffer_free(&buffer[0]);
     buffer_free(&buffer[1]);
     return ok;

@@ -62,7 +62,7 @@ bool chat_render(const struct tokenizer *t, const struct chat_message *message, 
 // The ids of that text; its special tokens are recognised whatever the tokenizer.
 bool chat_encode(const struct tokenizer *t, const struct chat_message *message, int32_t n, struct token_list *out,
                  struct error *e);
-const char *chat_format_name(int32_t i); // of all that are known; NULL: there is no such number
+bool chat_describe(int32_t i, const char **name, const char **models); // of all that are known; false: no such number
 // Ids at which an answer ends (end of turn, end of text). Returns how many, at most max.
 int32_t chat_stop_ids(const struct tokenizer *t, int32_t *out, int32_t max);
 

@@ -254,7 +254,7 @@ static bool encode_between(struct encoding *c, int set, struct text text, struct
     if (set == ADDED_NORMALIZED)
         return split_text(&c->t->split, c->matcher, text, text.data == c->start, encode_piece, c, e);
     bool at_start = text.data == c->start;
-    if (!normalize(&c->t->normalizers, &text, c->buffer, e))
+    if (!normalize_text(&c->t->normalizers, &text, c->buffer, e))
         return false;
     const char *outer = c->start;
     c->start = at_start ? text.data : NULL;

@@ -1,6 +1,8 @@
 // What tokenizer.json lists around the model: normalizer, pre-tokenizer, post-processor, decoder.
 #include "engine/load/tokenizer_json.h"
 
+#include "engine/base/utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,7 +192,7 @@ static bool read_mark(const cJSON *part, const char **mark, struct error *e)
     *mark = SPACE_MARK;
     if (!json_string(part, "Metaspace", "replacement", mark, e))
         return false;
-    return (**mark && strlen(*mark) <= 4) ||
+    return (**mark && strlen(*mark) <= 4 && utf8_valid_size(*mark, strlen(*mark)) == strlen(*mark)) ||
            error_set(e, ERROR_FILE, "Metaspace has the replacement '%.60s', expected one character", *mark);
 }
 

@@ -396,3 +396,10 @@ bool normalize(const struct normalizers *n, struct text *text, struct text_buffe
     }
     return true;
 }
+
+bool normalize_text(const struct normalizers *n, struct text *text, struct text_buffer buffer[2], struct error *e)
+{
+    return normalize(n, text, buffer, e) &&
+           (!n->n || utf8_valid_size(text->data, text->size) == text->size ||
+            error_set(e, ERROR_FILE, "the tokenizer's normalizer makes something that is not UTF-8"));
+}

@@ -39,6 +39,22 @@ static const char *template_text(const cJSON *config)
     return cJSON_IsString(m) ? m->valuestring : NULL;
 }
 
+// A SentencePiece model does not say whether BOS and EOS stand around a text; what is beside it does.
+static bool read_around(struct tokenizer *t, const cJSON *config, struct error *e)
+{
+    const char *class = "";
+    bool eos = false;
+    if (!t->keep_control)
+        return true;
+    if (!json_string(config, "tokenizer_config.json", "tokenizer_class", &class, e))
+        return false;
+    bool bos = strstr(class, "Llama") || strstr(class, "Gemma");
+    return json_bool(config, "tokenizer_config.json", "add_bos_token", &bos, e) &&
+           json_bool(config, "tokenizer_config.json", "add_eos_token", &eos, e) &&
+           (!bos || t->bos < 0 || token_list_push(&t->prefix, t->bos, e)) &&
+           (!eos || t->eos < 0 || token_list_push(&t->suffix, t->eos, e));
+}
+
 static bool read_config(struct tokenizer *t, const char *path, struct error *e)
 {
     cJSON *config;
@@ -49,7 +65,7 @@ static bool read_config(struct tokenizer *t, const char *path, struct error *e)
     const char *template = template_text(config);
     named_token(t, config, "bos_token", &t->bos);
     named_token(t, config, "eos_token", &t->eos);
-    bool ok = !template || chat_choose(t, (struct text){template, strlen(template)}, e);
+    bool ok = read_around(t, config, e) && (!template || chat_choose(t, (struct text){template, strlen(template)}, e));
     cJSON_Delete(config);
     return ok;
 }

@@ -204,6 +204,8 @@ bool normalizer_add_sentencepiece(struct normalizers *n, struct normalizer like,
 
 // *text becomes the normalized text: as it was, or in one of the two buffers, which are reused from text to text.
 bool normalize(const struct normalizers *n, struct text *text, struct text_buffer buffer[2], struct error *e);
+// The same, and fails where a damaged table has made something that is not UTF-8, on which all that follows relies.
+bool normalize_text(const struct normalizers *n, struct text *text, struct text_buffer buffer[2], struct error *e);
 
 // ---- tokenizer_added.c: tokens that are recognised as they stand in a text
 

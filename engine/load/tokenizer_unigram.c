@@ -58,17 +58,14 @@ struct reach {
     int32_t begin, id; // its last piece; begin < 0: not reached
 };
 
-// SentencePiece keeps floats but compares a token's sum before it is rounded, an unknown character's after. With equal
-// probabilities (a+aa, aa+a) that decides.
-static double rounded(const struct unigram *u, double score)
-{
-    return u->single ? (double)(float)score : score;
-}
-
+// SentencePiece adds and compares floats, Hugging Face doubles. Among segmentations of equal probability (a+aa, aa+a) the
+// rounding decides.
 static void offer(const struct unigram *u, struct reach *to, double score, int32_t begin, int32_t id)
 {
+    if (u->single)
+        score = (double)(float)score;
     if (to->begin < 0 || score > to->score)
-        *to = (struct reach){rounded(u, score), begin, id};
+        *to = (struct reach){score, begin, id};
 }
 
 // Offers every token that begins at `at`. True if one of them is exactly the first character.
@@ -100,7 +97,7 @@ static void fill_reach(const struct unigram *u, struct text text, struct reach *
     for (size_t at = 0, n; at < text.size; at += n) {
         n = utf8_next(text.data + at, text.size - at, &state);
         if (!offer_tokens(u, text, at, n, reach))
-            offer(u, &reach[at + n], rounded(u, u->unknown + reach[at].score), (int32_t)at, -1);
+            offer(u, &reach[at + n], u->unknown + reach[at].score, (int32_t)at, -1);
     }
 }
 
