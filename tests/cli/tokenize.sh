@@ -43,8 +43,8 @@ refused 'JSON that is no array' 'expected a JSON array' '"low"' $seed/plain.json
 refused 'an array of something else' 'array of strings' '["low", 1]' $seed/plain.json --json
 refused 'a lone surrogate' 'not valid JSON' '["\\ud800"]' $seed/plain.json --json
 refused 'JSON in another encoding' 'not valid UTF-8' '["\0377"]' $seed/plain.json --json
-sed 's/"BPE"/"Unigram"/' $seed/plain.json >"$WORK/unigram.json"
-run 3 'a model of another kind' tokenize 'x' "$WORK/unigram.json"
-err "'Unigram' is not supported"
+sed 's/"BPE"/"WordPiece"/' $seed/plain.json >"$WORK/words.json"
+run 3 'a model of another kind' tokenize 'x' "$WORK/words.json"
+err "'WordPiece' is not supported"
 one_err
 finish
