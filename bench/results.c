@@ -145,6 +145,12 @@ cJSON *row_json(const struct column *column, int32_t n, const void *row)
     return json;
 }
 
+// JSON has no infinity, but 1e999 reads as one and could not be written again.
+static bool is_finite_number(const cJSON *m)
+{
+    return cJSON_IsNumber(m) && isfinite(m->valuedouble);
+}
+
 static bool list_from_json(const cJSON *json, result_reals *out)
 {
     if (!cJSON_IsArray(json))
@@ -156,7 +162,7 @@ static bool list_from_json(const cJSON *json, result_reals *out)
     free(out->value);
     *out = (result_reals){.value = value, .n = n};
     for (const cJSON *m = json->child; m; m = m->next) {
-        if (!cJSON_IsNumber(m))
+        if (!is_finite_number(m))
             return false;
         *value++ = m->valuedouble;
     }
@@ -175,7 +181,7 @@ static bool cell_from_json(const struct column *column, const cJSON *m, void *at
             return false;
         *(result_count *)at = (int64_t)m->valuedouble;
         return true;
-    case COLUMN_real: *(result_real *)at = cJSON_IsNumber(m) ? m->valuedouble : NAN; return cJSON_IsNumber(m);
+    case COLUMN_real: *(result_real *)at = is_finite_number(m) ? m->valuedouble : NAN; return is_finite_number(m);
     case COLUMN_reals: return list_from_json(m, at);
     }
     return false;

@@ -207,6 +207,11 @@ static void test_json_and_back(void **state)
     assert_true(back.batch == 8 && back.threads == RESULT_UNKNOWN && isnan(back.bound_ns));
     assert_true(back.median_ns == r.median_ns && back.flops == r.flops);
     assert_true(back.samples_ns.n == 2 && back.samples_ns.value[1] == 3e9);
+    cJSON *infinite = cJSON_Parse("[1, 2e999]"); // could not be written again
+    assert_non_null(infinite);
+    cJSON_ReplaceItemInObject(json, "samples_ns", infinite);
+    assert_false(row_from_json(column, n, json, "file:3", &back, &e));
+    cJSON_ReplaceItemInObject(json, "samples_ns", cJSON_Parse("[1, 2]"));
     cJSON_ReplaceItemInObject(json, "batch", cJSON_CreateString("eight"));
     assert_false(row_from_json(column, n, json, "file:3", &back, &e));
     assert_string_equal(e.message, "'file:3': 'batch' has the wrong type");
