@@ -13,15 +13,15 @@
 enum { PATH_BYTES = 1200, NAME_BYTES = 24, TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5 };
 
 // Where pre-tokenizers differ: contractions, case, digits, letters with marks, scripts, runs of white space and symbols.
-static const char PROBE[] =
-    "Hello, WORLDwide iPhone's don't I'LL they'Ve 1 12 123 1234567 x86_64 3.14159e-10 é85é5 7\u0301 4ß 9中 27\u03014ß\n\n  "
-    "two  "
-    "spaces\t\ttabs \r\n \r\n end   \n\t\u0301Z'\r .\tYé \n.a中9\u0301 \rX café e\u0301té naïve 中文字符 ひらがな カタカナ "
-    "中\u0301,X "
-    "привет مرحبا שלום नमस्ते दुनिया สวัสดีชาวโลก 한국어 ½ ² ³ ₂ Ⅷ ① ㊙ x² 10² 😀👍🏽 ÷🏸ך🌾ԩ 🎹Âҋ $100,000.00 #tag "
-    "@you "
-    "a/b\\c "
-    "!!! ??? --> <= {}[]() “quoted” … nbsp\u00a0foo_bar camelCaseWord HTTPServer /path \"a,;b'c\" \x01 \t\t1 _x";
+static const char PROBE[] = "Hello, WORLDwide iPhone's don't I'LL they'Ve 1 12 123 1234567 x86_64 3.14159e-10\n\n  two  "
+                            "spaces\t\ttabs \r\n \r\n end   \n\t\u0301Z'\r .\tY \rX "
+                            "é85é5 7\u0301 4ß 9中 27\u03014ß a中9\u0301 "
+                            "café e\u0301té naïve 中文字符 ひらがな カタカナ 中\u0301,X "
+                            "привет مرحبا שלום नमस्ते दुनिया "
+                            "สวัสดีชาวโลก 한국어 "
+                            "½ ² ³ ₂ Ⅷ ① ㊙ x² 10² 😀👍🏽 ÷🏸ך🌾ԩ 🎹Âҋ "
+                            "$100,000.00 #tag @you a/b\\c !!! ??? --> <= {}[]() “quoted” … "
+                            "nbsp\u00a0foo_bar camelCaseWord HTTPServer /path \"a,;b'c\" \x01 \t\t1 _x";
 
 struct vocabulary {
     cJSON *json;
