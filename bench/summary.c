@@ -175,11 +175,13 @@ static bool print_phase(FILE *f, const struct store *s, const char *phase, bool 
         if (!strcmp(r->phase, phase) && !strcmp(r->verdict, "ok") && isfinite(r->roof_fraction))
             fraction[n++] = 100 * r->roof_fraction;
     }
-    if (n == 1)
-        fprintf(f, "%s%s at %.0f %% of its roof", first ? ": " : ", ", phase, fraction[0]);
-    if (n > 1)
-        fprintf(f, "%s%s at %.0f to %.0f %% of its roof (median %.0f %%)", first ? ": " : ", ", phase,
-                stats_quantile(fraction, n, 0), stats_quantile(fraction, n, 1), stats_median(fraction, n));
+    double low = stats_quantile(fraction, n, 0), high = stats_quantile(fraction, n, 1);
+    bool wide = high - low >= 1;
+    if (n && !wide)
+        fprintf(f, "%s%s at %.0f %% of its roof", first ? ": " : ", ", phase, stats_median(fraction, n));
+    if (n && wide)
+        fprintf(f, "%s%s at %.0f to %.0f %% of its roof (median %.0f %%)", first ? ": " : ", ", phase, low, high,
+                stats_median(fraction, n));
     free(fraction);
     return n > 0;
 }
@@ -196,20 +198,25 @@ static void print_sentence(FILE *f, const struct store *s)
     fputs("\n", f);
 }
 
-static bool has_fraction(const struct store *s)
+// What "of roof" is: paired with a probe on this machine, by the catalogue's ceilings elsewhere.
+static void explain_fraction(FILE *f, const struct store *s)
 {
-    for (int32_t i = 0; i < s->n_rows; i++)
-        if (isfinite(s->row[i].result.roof_fraction))
-            return true;
-    return false;
+    bool any = false, probed = false;
+    for (int32_t i = 0; i < s->n_rows; i++) {
+        const struct result *r = &s->row[i].result;
+        any |= isfinite(r->roof_fraction);
+        probed |= isfinite(r->probe_GBps) || isfinite(r->probe_GFLOPps);
+    }
+    if (any)
+        fprintf(f, "of roof: the roof%s over each sample, median (column roof_fraction)\n",
+                probed ? " at the ceiling probed beside it" : "");
 }
 
 void summary_print(FILE *f, const struct store *s)
 {
     print_table(f, s);
     fputs("\n", f);
-    if (has_fraction(s))
-        fputs("of roof: the roof at the ceiling probed beside each sample, over that sample (column roof_fraction)\n", f);
+    explain_fraction(f, s);
     const cJSON *notes = json_member(s->meta, "notes");
     for (const cJSON *m = notes ? notes->child : NULL; m; m = m->next)
         fprintf(f, "note: %s\n", m->valuestring);
