@@ -65,6 +65,12 @@ static void test_unknown_architecture(void **state)
     assert_true(!in.has_spec && in.n_tensors == 2 && in.parameters == 128 + 256);
     assert_true(has_note(&in, "architecture 'mamba' is not supported"));
     assert_true(has_note(&in, "tensor 'b' is stored as IQ1_S"));
+    put_head(&file, 3, 0, 1); // nor is the size of anything said here
+    put_string_value(&file, "general.architecture", "llama");
+    put_padding(&file, 32);
+    scratch_write(folder, "x.gguf", file.data, file.size);
+    look(&in, path);
+    assert_true(!in.has_spec && has_note(&in, "metadata 'llama.block_count' is missing"));
     scratch_remove(folder, "x.gguf", NULL);
 }
 

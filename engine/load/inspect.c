@@ -271,14 +271,14 @@ static void describe_files(struct inspection *out, const struct model_files *f)
         out->bytes += f->shard[i].file.size;
 }
 
-// The parts that a plan describes; files whose model nothing here runs stop before.
-static bool describe_model(struct inspection *out, const char *path, bool *refused, struct error *e)
+// The parts that a plan describes. Why nothing here runs the model is a note where the file is sound, or where its container
+// is (`sound`) and only what it says of the model is not.
+static bool describe_model(struct inspection *out, const char *path, bool sound, struct error *e)
 {
     struct model m;
     struct error why = {0};
-    *refused = !model_open(&m, path, &why);
-    if (*refused) {
-        if (why.kind != ERROR_UNSUPPORTED)
+    if (!model_open(&m, path, &why)) {
+        if (why.kind != ERROR_UNSUPPORTED && !(sound && why.kind == ERROR_FILE))
             return error_set(e, why.kind, "%s", why.message);
         note(out, "%s", why.message);
         return true;
@@ -295,8 +295,7 @@ static bool inspect_gguf(struct inspection *out, const char *path, struct error 
     struct model_files f = {0};
     struct text architecture = {"", 0};
     char shown[96];
-    bool refused;
-    bool ok = gguf_open_parts(&f, path, e) && describe_model(out, path, &refused, e) &&
+    bool ok = gguf_open_parts(&f, path, e) && describe_model(out, path, true, e) &&
               gguf_string(&f.gguf, "general.architecture", &architecture, e);
     if (ok) {
         snprintf(out->format, sizeof out->format, "GGUF");
@@ -327,8 +326,8 @@ static bool inspect_folder(struct inspection *out, const char *path, struct erro
 {
     char config[PATH_BYTES];
     struct model_files f = {0};
-    bool found = false, refused;
-    if (!describe_model(out, path, &refused, e))
+    bool found = false;
+    if (!describe_model(out, path, false, e))
         return false;
     snprintf(config, sizeof config, "%s/config.json", path);
     read_architecture(out, config);
@@ -360,10 +359,9 @@ static bool inspect_safetensors(struct inspection *out, const char *path, struct
 
 static bool inspect_config(struct inspection *out, const char *path, struct error *e)
 {
-    bool refused;
     snprintf(out->format, sizeof out->format, "config.json");
     read_architecture(out, path);
-    return describe_model(out, path, &refused, e);
+    return describe_model(out, path, false, e);
 }
 
 // Tells a tokenizer.json from a config.json by the list of added tokens or the model's vocabulary.
