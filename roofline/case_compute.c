@@ -19,6 +19,8 @@ struct open_settings {
 struct numbers {
     double gib, gib_half, tokens, tokens_half, concurrency, concurrency_half;
     bool has_gib, has_tokens, has_concurrency;
+    bool needed;    // the GiB are what one request of `tokens` needs, as a refusal to start prints it
+    bool estimated; // the tokens are the longest request that the GiB would admit, as it prints, too
     int64_t max_model_len;
 };
 
@@ -32,6 +34,8 @@ static struct numbers read_numbers(const struct kv_case *c)
     if (case_number(c->max_model_len, &length, &half) && length >= 1)
         n.max_model_len = (int64_t)length;
     n.has_concurrency &= n.max_model_len > 0 && n.has_tokens;
+    n.needed = strcasestr(c->notes, "needed") != NULL;
+    n.estimated = !n.needed && strcasestr(c->notes, "estimated maximum") != NULL;
     return n;
 }
 
@@ -69,14 +73,39 @@ static void compare_tokens(const struct serving_kv *kv, const struct numbers *n,
         out->exact = printed(kv, low, n) <= n->tokens && n->tokens <= printed(kv, high, n) + kv->printed_block;
 }
 
-// llama.cpp is told the tokens and prints the bytes.
+// llama.cpp is told the tokens and prints the bytes; a refusal to start prints what a request would need.
 static void compare_bytes(const struct serving_kv *kv, const struct numbers *n, struct case_result *out)
 {
+    bool whole = kv->rules.engine == ENGINE_LLAMACPP;
     out->has_size = true, out->unit = "GiB";
     out->reported = n->gib;
-    out->computed = (double)serving_cache_bytes(kv, (int64_t)n->tokens) / GIB;
+    out->computed = (double)(whole ? serving_cache_bytes : serving_request_bytes)(kv, (int64_t)n->tokens) / GIB;
     out->error = out->computed / out->reported - 1;
     out->exact = fabs(out->computed - out->reported) <= n->gib_half * 1.0001;
+}
+
+// The longest request that the blocks admit.
+static int64_t longest(const struct serving_kv *kv, int64_t blocks)
+{
+    int64_t low = 0, high = (int64_t)1 << 40;
+    while (low + 1 < high) {
+        int64_t middle = low + (high - low) / 2;
+        *(serving_request_blocks(kv, middle) <= blocks ? &low : &high) = middle;
+    }
+    return low;
+}
+
+static void compare_longest(const struct serving_kv *kv, const struct numbers *n, struct case_result *out)
+{
+    int64_t low = longest(kv, serving_blocks(kv, (n->gib - n->gib_half) * GIB));
+    int64_t high = longest(kv, serving_blocks(kv, (n->gib + n->gib_half) * GIB));
+    out->has_size = true, out->unit = "tokens";
+    out->reported = n->tokens;
+    out->computed = (double)longest(kv, serving_blocks(kv, n->gib * GIB));
+    out->error = out->computed / out->reported - 1;
+    out->exact = (double)low <= n->tokens && n->tokens <= (double)high;
+    if (out->exact)
+        out->computed = n->tokens, out->error = 0;
 }
 
 // Blocks behind printed tokens: whole blocks of one group, or what the concurrency stands for.
@@ -128,8 +157,10 @@ static bool try_settings(const struct kv_case *c, const struct numbers *n, const
         return false;
     }
     out->bytes_per_token = kv_layout_token_bytes(&kv.layout);
-    if (n->has_gib && open->rules.engine == ENGINE_LLAMACPP)
+    if (n->has_gib && (open->rules.engine == ENGINE_LLAMACPP || n->needed))
         compare_bytes(&kv, n, out);
+    else if (n->has_gib && n->estimated)
+        compare_longest(&kv, n, out);
     else if (n->has_gib)
         compare_tokens(&kv, n, out);
     if (n->has_concurrency)
@@ -231,6 +262,19 @@ static void add_vllm(struct alternatives *a, const struct kv_case *c, const stru
         add_alternative(a, base, NULL, "layers with a window keep full length (hybrid cache off)")->rules.full_length = true;
 }
 
+// Decode context parallelism is mentioned, but not of how many ranks.
+static void add_context_parallel(struct alternatives *a, const struct kv_case *c, const struct open_settings *base)
+{
+    if (!strcasestr(c->notes, "dcp") && !strcasestr(c->notes, "context parallel") &&
+        !strcasestr(c->notes, "context-parallel"))
+        return;
+    for (int32_t ranks = 2; ranks <= 16; ranks *= 2) {
+        char text[64];
+        snprintf(text, sizeof text, "%d ranks of decode context parallelism", ranks);
+        add_alternative(a, base, NULL, text)->rules.dcp = ranks;
+    }
+}
+
 static void add_llamacpp(struct alternatives *a, const struct open_settings *base)
 {
     add_alternative(a, base, NULL, "K and V of every head (before its MLA)")->guess.latent = LATENT_UNFOLDED;
@@ -281,6 +325,7 @@ static void settle(const struct kv_case *c, const struct numbers *n, const struc
         add_vllm(&a, c, base, &facts->layout);
     if (base->rules.engine == ENGINE_LLAMACPP)
         add_llamacpp(&a, base);
+    add_context_parallel(&a, c, base);
     add_blanks(&a, c, base, facts);
     for (int i = 0; i < a.n; i++) {
         const struct alternative *item = &a.item[i];

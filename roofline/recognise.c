@@ -14,11 +14,16 @@ static bool is_decoration(const char *part, size_t n)
         "auto", "think", "gs",      "g32",     "g128", "4bit", "8bit",     "reasoning", "q2",        "q3",    "q4",
         "q5",   "q6",    "q8",      "nvfp",    "sft",  "dwq",  "mlx",      "preview",   "terminus",  "meta",
     };
+    static const char *const EXACT[] = {"k",  "s",  "m",  "l",  "xs", "xl", "xxs", "xxl",
+                                        "ud", "ks", "kt", "kl", "r4", "r8", "pure"};
     size_t digits = 0;
+    for (size_t i = 0; i < sizeof EXACT / sizeof *EXACT; i++)
+        if (n == strlen(EXACT[i]) && !strncasecmp(part, EXACT[i], n))
+            return true;
     while (digits < n && isdigit((unsigned char)part[digits]))
         digits++;
-    if (digits == n && n >= 4)
-        return true; // 0528, 2507
+    if ((digits == n && n >= 4) || (digits && digits + 1 == n && tolower((unsigned char)part[digits]) == 'k'))
+        return true; // 0528, 2507; 32k
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (n >= strlen(WORDS[i]) && !strncasecmp(part, WORDS[i], strlen(WORDS[i])))
             return true;

@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 
+#include "tests/files.h"
+#include "tests/gguf_writer.h"
+
 static void make(struct plan *plan, const char *name, struct plan_options options)
 {
     struct model m;
@@ -261,6 +264,62 @@ static void test_dp_attention(void **state)
     plan_free(&tp);
 }
 
+// A GGUF header of a family that is priced only: the facts of its config.json under other names.
+static void test_gguf_header(void **state)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } VALUES[] = {{"deepseek2.block_count", 4},
+                  {"deepseek2.embedding_length", 64},
+                  {"deepseek2.context_length", 4096},
+                  {"deepseek2.feed_forward_length", 96},
+                  {"deepseek2.attention.head_count", 4},
+                  {"deepseek2.attention.head_count_kv", 4},
+                  {"deepseek2.expert_count", 8},
+                  {"deepseek2.expert_used_count", 2},
+                  {"deepseek2.expert_feed_forward_length", 32},
+                  {"deepseek2.expert_shared_count", 1},
+                  {"deepseek2.leading_dense_block_count", 1},
+                  {"deepseek2.attention.kv_lora_rank", 16},
+                  {"deepseek2.attention.q_lora_rank", 24},
+                  {"deepseek2.rope.dimension_count", 8},
+                  {"deepseek2.attention.key_length", 24},
+                  {"deepseek2.attention.value_length", 16}};
+    enum { N = sizeof VALUES / sizeof *VALUES };
+    static struct bytes file;
+    char folder[64], path[128];
+    struct model m;
+    struct error e = {0};
+    (void)state;
+    put_head(&file, 3, 1, N + 1);
+    put_string_value(&file, "general.architecture", "deepseek2");
+    for (int i = 0; i < N; i++)
+        put_u32_value(&file, VALUES[i].key, VALUES[i].value);
+    put_tensor(&file, "token_embd.weight", 64, 100, 0, 0);
+    put_padding(&file, 32);
+    put_zeros(&file, 64 * 100 * 4);
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/tiny.gguf", folder);
+    FILE *f = fopen(path, "w");
+    assert_true(f && fwrite(file.data, 1, file.size, f) == file.size && fclose(f) == 0);
+    if (!model_open(&m, path, &e))
+        fail_msg("%s", e.message);
+    assert_int_equal(m.spec.mla.kv_lora_rank, 16);
+    assert_int_equal(m.spec.mla.qk_nope_head_dim, 16);
+    assert_int_equal(m.spec.experts.num_experts, 8);
+    assert_int_equal(m.spec.ffn[0], FFN_GATED);
+    assert_int_equal(m.spec.ffn[1], FFN_EXPERTS);
+    struct plan plan;
+    struct plan_options options = bf16(1);
+    assert_true(plan_make(&plan, &m.spec, &options, &e));
+    assert_int_equal(plan_kv_bytes_per_token(&plan), 4 * (16 + 8) * 2);
+    assert_int_equal(model_stored_bytes(&m), 64 * 100 * 4);
+    plan_free(&plan);
+    model_close(&m);
+    scratch_remove(folder, "tiny.gguf", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,7 +327,7 @@ int main(void)
         cmocka_unit_test(test_sparse_attention),     cmocka_unit_test(test_expert_coverage),
         cmocka_unit_test(test_constant_states),      cmocka_unit_test(test_chunked_attention),
         cmocka_unit_test(test_what_does_not_divide), cmocka_unit_test(test_pipeline_stages),
-        cmocka_unit_test(test_dp_attention),
+        cmocka_unit_test(test_dp_attention),         cmocka_unit_test(test_gguf_header),
     };
     return cmocka_run_group_tests_name("priced", tests, NULL, NULL);
 }

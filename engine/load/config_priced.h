@@ -14,4 +14,9 @@ const char *config_priced_name(const char *architecture);
 bool config_read_priced(struct model_spec *spec, const cJSON *config, const char *architecture, const char *where,
                         struct error *e);
 
+// The same for GGUF files, whose architectures have other names ("deepseek2"): NULL if it is none of these.
+struct gguf;
+const char *gguf_priced_architecture(const char *name);
+bool gguf_priced_spec(struct model_spec *spec, const struct gguf *g, const char *name, struct error *e);
+
 #endif

@@ -1,6 +1,7 @@
 // GGUF metadata to model_spec. Keys are "ARCHITECTURE.key"; what metadata do not say (biases, tied head, vocabulary) is
 // read off the tensors that are there, the rest follows from the family (family.c).
 #include "engine/load/config.h"
+#include "engine/load/config_priced.h"
 #include "engine/load/files.h"
 
 #include <math.h>
@@ -323,7 +324,13 @@ static bool read_token_ids(struct model_spec *s, const struct gguf *g, struct er
 
 bool gguf_model_spec(struct model_spec *s, const struct gguf *g, struct error *e)
 {
+    struct text name = {"", 0};
+    char shown[96];
     *s = (struct model_spec){0};
+    if (!gguf_string(g, "general.architecture", &name, e))
+        return false;
+    if (gguf_priced_architecture(text_print(name, shown)))
+        return gguf_priced_spec(s, g, shown, e) && read_token_ids(s, g, e);
     return read_architecture(s, g, e) && read_shape(s, g, e) && read_rope(s, g, e) && model_spec_check(s, g->where, e) &&
            read_llama3_factors(&s->rope, g, e) && read_long_factors(s, g, e) && read_windows(s, g, e) &&
            read_model_factors(s, g, e) && read_rest(s, g, e) && read_token_ids(s, g, e);

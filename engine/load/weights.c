@@ -92,7 +92,8 @@ static void set_permutation(const struct model *m, const struct tensor_spec *t, 
 {
     bool q_or_k = t->role == TENSOR_ATTN_Q || t->role == TENSOR_ATTN_K || t->role == TENSOR_ATTN_Q_BIAS ||
                   t->role == TENSOR_ATTN_K_BIAS;
-    if (m->format != MODEL_GGUF || !family_by_name(m->spec.family)->permuted_gguf || !q_or_k)
+    const struct family *f = family_by_name(m->spec.family); // NULL: priced only
+    if (m->format != MODEL_GGUF || !f || !f->permuted_gguf || !q_or_k)
         return;
     o->head_dim = m->spec.head_dim, o->rotary_dim = m->spec.rope.rotary_dim;
 }
