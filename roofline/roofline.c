@@ -129,11 +129,11 @@ static struct roof_time time_of_totals(const struct ceilings *c, const struct co
 }
 
 // A step that is repeated may find all that the caches can hold of the last one: better than any real replacement policy
-// does, and therefore a bound.
+// does, and therefore a bound. And its rows may all have chosen the same experts.
 struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated)
 {
     struct ceilings hard = hard_ceilings(hw);
-    uint64_t bytes = cost_bytes(total), kept = repeated ? hw->cache_bytes : 0;
+    uint64_t bytes = cost_bytes(total), kept = repeated ? hw->cache_bytes + total->expert_spread_bytes : 0;
     return time_of_totals(&hard, total, kept < bytes ? bytes - kept : 0);
 }
 

@@ -31,8 +31,9 @@ struct roof_time {
     double ns;         // 0: unknown
     const char *limit; // "bandwidth", "compute" or "link": the slowest
 };
-// At hard peaks. `repeated`: the step before was alike, so what the cache can keep of it need not be read (T0 of a measured
-// point); else caches start empty.
+// At hard peaks. `repeated`: of a measured point (T0): the step before was alike, so what the cache can keep of it need not
+// be read, and its rows may have chosen the same experts; else caches start empty, and experts are as random rows touch
+// them.
 struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated);
 struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total);
 

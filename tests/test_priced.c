@@ -97,7 +97,7 @@ static void test_published_facts(void **state)
 static struct cost price(const struct plan *plan, int32_t sequences, int32_t context)
 {
     struct batch batch;
-    struct cost cost;
+    struct cost cost = {0};
     struct error e = {0};
     if (!batch_make_uniform(&batch, sequences, 1, context, context, &e) || !cost_of_step(plan, &batch, NULL, 0, &cost, &e))
         fail_msg("%s", e.message);

@@ -207,16 +207,18 @@ static bool read_state(const struct reader *r, struct model_spec *s)
 
 static bool set_layer(const struct reader *r, struct model_spec *s, int32_t layer, const char *kind, int32_t window)
 {
+    bool chunked = !strcmp(kind, "chunked_attention");
     if (!strcmp(kind, "linear_attention"))
         s->mixer[layer] = MIXER_STATE;
-    else if (!strcmp(kind, "sliding_attention") || !strcmp(kind, "chunked_attention"))
-        s->window[layer] = window;
-    else if (strcmp(kind, "full_attention"))
+    if (!strcmp(kind, "linear_attention") || !strcmp(kind, "full_attention"))
+        return true;
+    if (!chunked && strcmp(kind, "sliding_attention"))
         return error_set(r->e, ERROR_UNSUPPORTED, "'%s': layer type '%.40s' is not supported", r->where, kind);
-    if (s->window[layer] || s->mixer[layer] == MIXER_STATE || strcmp(kind, "full_attention"))
-        return s->mixer[layer] == MIXER_STATE || window > 0 ||
-               error_set(r->e, ERROR_FILE, "'%s': '%s' is missing", r->where,
-                         *kind == 'c' ? "attention_chunk_size" : "sliding_window");
+    if (!window)
+        return error_set(r->e, ERROR_FILE, "'%s': '%s' is missing", r->where,
+                         chunked ? "attention_chunk_size" : "sliding_window");
+    s->window[layer] = window;
+    s->chunked |= chunked;
     return true;
 }
 
