@@ -184,12 +184,16 @@ static void test_gemma(void **state)
     assert_true(s.attn_logit_softcapping == 0 && s.final_logit_softcapping == 7 && s.hidden_act == ACT_GELU_TANH);
     assert_true(s.window[0] == 0 && s.window[1] == 0 && s.window[2] == 9 && s.head_dim == 256);
     must_fail("Gemma2ForCausalLM", "\"use_bidirectional_attention\":true", ERROR_UNSUPPORTED, "later positions");
+    must_fail("Gemma2ForCausalLM", "\"hidden_activation\":\"gelu\"", ERROR_UNSUPPORTED, "'gelu' is not supported");
+    must_parse(&s, "Gemma3ForCausalLM", "\"attn_logit_softcapping\":5,\"final_logit_softcapping\":6");
+    assert_true(s.attn_logit_softcapping == 0 && s.final_logit_softcapping == 6); // the first is not used by its class
     must_parse(&s, "Gemma3ForCausalLM", "\"sliding_window\":5,\"sliding_window_pattern\":3");
     assert_true(s.qk_norm == QK_NORM_HEAD && s.window[0] == 5 && s.window[1] == 5 && s.window[2] == 0);
     assert_true(s.rope.theta == 1e6 && s.rope_local.theta == 1e4 && s.rope_local.rotary_dim == 256);
     assert_true(s.attn_logit_softcapping == 0 && s.final_logit_softcapping == 0);
-    must_parse(&s, "GemmaForCausalLM", "");
-    assert_true(s.norm_place == NORM_BEFORE && s.embedding_multiplier == 8 && s.attention_multiplier == 0);
+    must_parse(&s, "GemmaForCausalLM", "\"hidden_act\":\"gelu\"");
+    assert_true(s.hidden_act == ACT_GELU_TANH && s.norm_place == NORM_BEFORE && s.embedding_multiplier == 8 &&
+                s.attention_multiplier == 0);
 }
 
 // Both spellings of two ropes; scaling is of the layers without a window alone.
@@ -246,6 +250,8 @@ static void test_phi_olmo_granite(void **state)
     must_parse(&s, "Olmo3ForCausalLM", "\"sliding_window\":3,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8}");
     assert_true(s.window[0] == 3 && s.window[2] == 3 && s.rope.kind == ROPE_YARN && s.rope_local.kind == ROPE_DEFAULT);
     assert_true(s.rope.theta == 5e5 && s.rope_local.theta == 5e5);
+    must_parse(&s, "Olmo3ForCausalLM", "\"rope_local_base_freq\":700");
+    assert_true(s.rope_local.theta == 5e5); // the key is Gemma 3's
     must_parse(&s, "GraniteForCausalLM", "\"residual_multiplier\":0.22,\"logits_scaling\":8,\"mlp_bias\":true");
     assert_true(s.residual_multiplier == 0.22f && s.logits_scaling == 8 && s.embedding_multiplier == 1 && s.mlp_bias);
     assert_true(s.attention_multiplier == 1); // the class's default, not 1 / sqrt(head_dim)

@@ -142,9 +142,9 @@ static bool read_act(struct model_spec *s, const struct family *f, const cJSON *
     } ACT[] = {{"silu", ACT_SILU}, {"swish", ACT_SILU}, {"gelu_pytorch_tanh", ACT_GELU_TANH}, {"gelu_new", ACT_GELU_TANH}};
     const char *name = NULL;
     s->hidden_act = f->hidden_act;
-    if (!json_string(c, where, "hidden_act", &name, e) || !json_string(c, where, "hidden_activation", &name, e))
+    if (!json_string(c, where, f->act_key ? f->act_key : "hidden_act", &name, e))
         return false;
-    if (!name || (f->hidden_act == ACT_GELU_TANH && !strcmp(name, "gelu"))) // Gemma's first files say so and mean tanh
+    if (!name || (f->gelu_is_tanh && !strcmp(name, "gelu")))
         return true;
     for (size_t i = 0; i < sizeof ACT / sizeof *ACT; i++)
         if (!strcmp(name, ACT[i].name)) {
@@ -217,7 +217,9 @@ static bool read_factors(struct model_spec *s, const struct family *f, const cJS
     if (!read_factor(c, where, "query_pre_attn_scalar", f->query_pre_attn_scalar, &scalar, e))
         return false;
     s->attention_multiplier = 1 / sqrtf(scalar);
-    return read_softcap(c, where, "attn_logit_softcapping", f->attn_logit_softcapping, &s->attn_logit_softcapping, e) &&
+    // Gemma 3's class has the key, too, but its attention does not use it
+    return (f->attn_logit_softcapping <= 0 ||
+            read_softcap(c, where, "attn_logit_softcapping", f->attn_logit_softcapping, &s->attn_logit_softcapping, e)) &&
            read_softcap(c, where, "final_logit_softcapping", f->final_logit_softcapping, &s->final_logit_softcapping, e);
 }
 

@@ -165,7 +165,9 @@ bool config_read_rope(struct model_spec *s, const struct family *family, const c
         return false;
     struct source of_all = {scaling, family->rope_by_layer ? full : parameters, config, where};
     struct source of_local = {NULL, local, config, where};
+    // Gemma 3's files say the theta of layers with a window beside the other one; OLMo 3's do not
+    const char *local_key = strcmp(family->name, "gemma3") ? "" : "rope_local_base_freq";
     return read_rope(&s->rope, s, family, &of_all, "rope_theta", family->rope_theta, e) &&
            (!family->rope_by_layer ||
-            read_rope(&s->rope_local, s, family, &of_local, "rope_local_base_freq", family->rope_theta_local, e));
+            read_rope(&s->rope_local, s, family, &of_local, local_key, family->rope_theta_local, e));
 }

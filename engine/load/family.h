@@ -37,6 +37,8 @@ struct family {
 
     // What config.json may leave out. 0: then it must be there, or follows from the rest.
     enum act_kind hidden_act;
+    const char *act_key; // of config.json; NULL: "hidden_act"
+    bool gelu_is_tanh;   // Gemma's first files say "gelu" and mean the approximation
     bool tie_word_embeddings;
     int32_t vocab_size, num_attention_heads, num_key_value_heads, head_dim, max_position_embeddings, sliding_window;
     double rms_norm_eps, rope_theta, rope_theta_local, query_pre_attn_scalar;

@@ -272,7 +272,7 @@ static bool read_model_factors(struct model_spec *s, const struct gguf *g, struc
     s->attn_logit_softcapping = (float)f->attn_logit_softcapping;
     s->final_logit_softcapping = (float)f->final_logit_softcapping;
     return read_factor(s, g, "attention.scale", &s->attention_multiplier, e) &&
-           read_factor(s, g, "attn_logit_softcapping", &s->attn_logit_softcapping, e) &&
+           (s->attn_logit_softcapping <= 0 || read_factor(s, g, "attn_logit_softcapping", &s->attn_logit_softcapping, e)) &&
            read_factor(s, g, "final_logit_softcapping", &s->final_logit_softcapping, e) &&
            (!f->multipliers || (read_factor(s, g, "embedding_scale", &s->embedding_multiplier, e) &&
                                 read_factor(s, g, "residual_scale", &s->residual_multiplier, e) &&
