@@ -88,6 +88,38 @@ static void test_the_harness_alone(void **state)
     assert_passes("tests/golden/llama-gqa", "null", DTYPE_F32);
 }
 
+// Where each token sees itself alone, no fault of the KV can show: the controls that need it are left out.
+static void test_windows_of_one(void **state)
+{
+    (void)state;
+    struct opened o;
+    struct verify_report r;
+    open_small(&o, "tests/golden/llama-gqa", "cpu");
+    for (int32_t i = 0; i < o.model.spec.num_hidden_layers; i++)
+        o.model.spec.window[i] = 1;
+    run(&o, DTYPE_F32, &r);
+    assert_int_equal(r.n_failed, 0);
+    assert_int_equal(r.n, 16);
+    assert_true(find(&r, "window off by one")->control);
+    open_close(&o);
+}
+
+// LongRoPE whose original context ends inside the sequence: keys of a short context are not those of a long one.
+static void test_beyond_the_original_context(void **state)
+{
+    (void)state;
+    struct opened o;
+    struct verify_report r;
+    open_small(&o, "tests/golden/llama-gqa", "cpu");
+    struct rope_spec *rope = &o.model.spec.rope;
+    rope->kind = ROPE_LONG, rope->original_max_position_embeddings = 10;
+    for (int32_t i = 0; i < rope->rotary_dim / 2; i++)
+        rope->freq_factor[i] = 1, rope->long_factor[i] = 4;
+    run(&o, DTYPE_F32, &r);
+    assert_int_equal(r.n_failed, 0);
+    open_close(&o);
+}
+
 static bool forget_moves(void *self, const struct kv_move *moves, int32_t n, struct error *e)
 {
     (void)self, (void)moves, (void)n, (void)e;
@@ -277,6 +309,8 @@ int main(void)
         cmocka_unit_test(test_every_way_equals_one_pass),
         cmocka_unit_test(test_with_kv_in_fewer_bits),
         cmocka_unit_test(test_with_random_weights),
+        cmocka_unit_test(test_windows_of_one),
+        cmocka_unit_test(test_beyond_the_original_context),
         cmocka_unit_test(test_the_harness_alone),
         cmocka_unit_test(test_an_engine_that_copies_nothing_fails),
         cmocka_unit_test(test_an_engine_that_sees_nothing_fails),
