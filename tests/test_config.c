@@ -121,6 +121,10 @@ static void test_rope_others(void **state)
     must_fail("LlamaForCausalLM", "\"rope_theta\":\"10000\"", ERROR_FILE, "'rope_theta' is not a number");
     must_fail("Phi3ForCausalLM", "\"partial_rotary_factor\":0.2", ERROR_FILE, "3 of 16 values");
     must_fail("LlamaForCausalLM", "\"rope_parameters\":{\"full_attention\":{}}", ERROR_UNSUPPORTED, "kind of layer");
+    must_parse(&s, "LlamaForCausalLM",
+               "\"rope_theta\":99,\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2},"
+               "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":1e4}");
+    assert_true(s.rope.kind == ROPE_LINEAR && s.rope.theta == 99); // of two objects rope_scaling is the one that counts
 }
 
 static void test_qwen(void **state)
@@ -161,6 +165,9 @@ static void test_mistral(void **state)
     assert_true(s.window[0] == 4096); // as MistralConfig has it
     must_parse(&s, "LlamaForCausalLM", "\"sliding_window\":16");
     assert_true(s.window[0] == 0); // Llama has no such thing
+    must_parse(&s, "MistralForCausalLM",
+               "\"sliding_window\":9,\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\"]");
+    assert_true(s.window[0] == 0 && s.window[1] == 9 && s.window[2] == 0); // as Ministral
 }
 
 static void assert_close(double a, double b)

@@ -163,7 +163,8 @@ bool config_read_rope(struct model_spec *s, const struct family *family, const c
                          where);
     if (!check_object(parameters, where, "full_attention", e) || !check_object(parameters, where, "sliding_attention", e))
         return false;
-    struct source of_all = {scaling, family->rope_by_layer ? full : parameters, config, where};
+    bool replaced = scaling && scaling->child; // a file with both objects means the first alone
+    struct source of_all = {scaling, family->rope_by_layer ? full : replaced ? NULL : parameters, config, where};
     struct source of_local = {NULL, local, config, where};
     // Gemma 3's files say the theta of layers with a window beside the other one; OLMo 3's do not
     const char *local_key = strcmp(family->name, "gemma3") ? "" : "rope_local_base_freq";
