@@ -119,7 +119,9 @@ static bool read_shape(const struct reader *r, struct model_spec *s)
     s->head_dim = s->hidden_size / s->num_attention_heads;
     s->max_position_embeddings = 2048;
     if (r->flags & UNGATED)
-        s->intermediate_size = 4 * s->hidden_size; // the rule of GPT-2 and its descendants where nothing else is said
+        s->intermediate_size = s->hidden_size < INT32_MAX / 4
+                                   ? 4 * s->hidden_size
+                                   : INT32_MAX; // the rule of GPT-2 and its descendants where nothing else is said
     return number(r, "num_key_value_heads|num_kv_heads", &s->num_key_value_heads) && number(r, "head_dim", &s->head_dim) &&
            number(r, "max_position_embeddings|n_positions", &s->max_position_embeddings) &&
            number(r, "intermediate_size|n_inner|ffn_dim", &s->intermediate_size);
@@ -160,7 +162,8 @@ static bool read_latent(const struct reader *r, struct model_spec *s)
     m->v_head_dim = s->hidden_size / s->num_attention_heads; // MiniCPM3's rule where the key is absent
     if (!number(r, "v_head_dim", &m->v_head_dim))
         return false;
-    s->head_dim = m->qk_nope_head_dim + m->qk_rope_head_dim;
+    int64_t width = (int64_t)m->qk_nope_head_dim + m->qk_rope_head_dim;
+    s->head_dim = width < INT32_MAX ? (int32_t)width : INT32_MAX;
     s->num_key_value_heads = s->num_attention_heads; // every head has K and V of its own, unfolded from the latent
     if (!(r->flags & INDEXER))
         return true;
@@ -180,7 +183,8 @@ static bool read_experts(const struct reader *r, struct model_spec *s)
         !number(r, "n_shared_experts|num_shared_experts|num_shared_expert", &n_shared) ||
         !number(r, "moe_latent_size", &x->latent_size))
         return false;
-    x->shared_intermediate_size = n_shared * x->moe_intermediate_size;
+    int64_t shared = (int64_t)n_shared * x->moe_intermediate_size;
+    x->shared_intermediate_size = shared < INT32_MAX ? (int32_t)shared : INT32_MAX; // check_sizes refuses it
     x->shared_gate = r->flags & SHARED_GATE;
     x->gated = !(r->flags & UNGATED);
     x->bias = r->flags & EXPERT_BIAS;
@@ -331,6 +335,46 @@ static bool read_rotary(const struct reader *r, struct model_spec *s)
     return true;
 }
 
+static bool within(const struct reader *r, const char *what, int64_t value, int64_t max)
+{
+    return (value >= 0 && value <= max) || error_set(r->e, ERROR_FILE, "'%s': %s is %lld, expected at most %lld", r->where,
+                                                     what, (long long)value, (long long)max);
+}
+
+// So that products in plans need no further checks; model_spec_check does the same for what all models have.
+static bool check_sizes(const struct reader *r, const struct model_spec *s)
+{
+    enum { WIDTH = 1 << 20, HEADS_WIDTH = 1 << 22, COUNT = 1 << 16 };
+    const struct mla_spec *m = &s->mla;
+    const struct experts_spec *x = &s->experts;
+    const struct state_spec *t = &s->state;
+    int64_t heads = s->num_attention_heads, d = s->head_dim, most_heads = 0, most_dim = 0;
+    if (!within(r, "num_attention_heads", heads, COUNT) || !within(r, "head_dim", d, WIDTH))
+        return false;
+    for (int32_t i = 0; i < s->num_hidden_layers; i++) {
+        most_heads = s->layer_kv_heads[i] > most_heads ? s->layer_kv_heads[i] : most_heads;
+        most_dim = s->layer_head_dim[i] > most_dim ? s->layer_head_dim[i] : most_dim;
+    }
+    most_dim = most_dim > d ? most_dim : d;
+    return within(r, "the width of all heads", heads * most_dim * 2, HEADS_WIDTH) &&
+           within(r, "KV heads of a layer", most_heads, heads) && within(r, "n_positions", s->n_positions, 1 << 24) &&
+           within(r, "kv_lora_rank", m->kv_lora_rank, WIDTH) && within(r, "q_lora_rank", m->q_lora_rank, WIDTH) &&
+           within(r, "qk_nope_head_dim", m->qk_nope_head_dim, WIDTH) && within(r, "v_head_dim", m->v_head_dim, WIDTH) &&
+           within(r, "qk_rope_head_dim", m->qk_rope_head_dim, WIDTH) &&
+           within(r, "the width of unfolded heads", heads * ((int64_t)m->qk_nope_head_dim + m->v_head_dim), HEADS_WIDTH) &&
+           within(r, "the width of the indexer", (int64_t)m->index_n_heads * m->index_head_dim, HEADS_WIDTH) &&
+           within(r, "num_experts", x->num_experts, COUNT) &&
+           within(r, "num_experts_per_tok", x->num_experts_per_tok, x->num_experts) &&
+           within(r, "moe_intermediate_size", x->moe_intermediate_size, WIDTH) &&
+           within(r, "the width of all experts", 3ll * x->num_experts * x->moe_intermediate_size, INT32_MAX) &&
+           within(r, "the width of shared experts", x->shared_intermediate_size, WIDTH) &&
+           within(r, "moe_latent_size", x->latent_size, WIDTH) && within(r, "heads of states", t->num_v_heads, COUNT) &&
+           within(r, "groups of states", t->num_k_heads, COUNT) && within(r, "the width of states", t->k_head_dim, COUNT) &&
+           within(r, "the height of states", t->v_head_dim, COUNT) && within(r, "conv_kernel", t->conv_kernel, 1 << 10) &&
+           within(r, "the width of all states",
+                  (int64_t)t->num_v_heads * t->v_head_dim + 2ll * t->num_k_heads * t->k_head_dim, HEADS_WIDTH);
+}
+
 bool config_read_priced(struct model_spec *s, const cJSON *config, const char *architecture, const char *where,
                         struct error *e)
 {
@@ -345,8 +389,10 @@ bool config_read_priced(struct model_spec *s, const cJSON *config, const char *a
         ((r.flags & EXPERTS) && !read_experts(&r, s)) || ((r.flags & (DELTA | MAMBA)) && !read_state(&r, s)) ||
         !read_mixers(&r, s) || !read_feed_forwards(&r, s) || !read_layer_heads(&r, s) || !read_rotary(&r, s))
         return false;
-    if (r.flags & POSITIONS)
+    if (r.flags & POSITIONS && s->max_position_embeddings < INT32_MAX - f->extra_positions)
         s->n_positions = s->max_position_embeddings + f->extra_positions;
+    if (!check_sizes(&r, s))
+        return false;
     if (s->intermediate_size < 1 && s->experts.num_experts)
         s->intermediate_size = s->experts.moe_intermediate_size; // nothing is dense
     snprintf(s->family, sizeof s->family, "%s", f->name);
