@@ -219,7 +219,8 @@ bool serving_lay_out(const struct serving *rules, const struct kv_layout *layout
 
 int64_t serving_blocks(const struct serving_kv *kv, double bytes)
 {
-    return bytes > 0 && kv->block_bytes ? (int64_t)(bytes / (double)kv->block_bytes) : 0;
+    double blocks = bytes > 0 && kv->block_bytes ? bytes / (double)kv->block_bytes : 0;
+    return blocks < 1e12 ? (int64_t)blocks : 1000000000000; // no device holds more; products with tokens stay in range
 }
 
 // Blocks of one request in one group of this kind.
