@@ -255,6 +255,51 @@ static void test_no_half_file(void **state)
     scratch_remove(folder, "x.gguf", NULL); // and nothing beside it
 }
 
+// Which layers have a window is written wherever a reader would guess otherwise.
+static void test_windows(void **state)
+{
+    (void)state;
+    static const int32_t WINDOW[][3] = {{5, 5, 5}, {0, 0, 0}, {0, 5, 5}};
+    scratch_make(folder);
+    for (int i = 0; i < 3; i++) {
+        struct opened from, to;
+        open_path(&from, "tests/golden/gemma2", NULL, 0);
+        int32_t n = from.model.spec.num_hidden_layers;
+        for (int32_t layer = 0; layer < n; layer++)
+            from.model.spec.window[layer] = WINDOW[i][layer % 3];
+        export_as(&from, DTYPE_F32, scratch_path(folder, "x.gguf", out));
+        open_path(&to, out, NULL, 0);
+        assert_memory_equal(to.model.spec.window, from.model.spec.window, (size_t)n * sizeof *from.model.spec.window);
+        open_close(&to);
+        open_close(&from);
+    }
+    scratch_remove(folder, "x.gguf", NULL);
+}
+
+static void assert_not_exported(struct opened *o, const char *why)
+{
+    struct export_report r;
+    struct error e = {0};
+    assert_false(model_export_gguf(&o->model, o->plan, o->weights.tensor, DTYPE_F32, "/dev/null/x.gguf", &r, &e));
+    assert_error(&e, ERROR_UNSUPPORTED, why);
+    open_close(o);
+}
+
+static void test_what_gguf_cannot_say(void **state)
+{
+    (void)state;
+    struct opened o;
+    open_path(&o, "tests/golden/qwen3", NULL, 0);
+    o.model.spec.hidden_act = ACT_GELU_TANH;
+    assert_not_exported(&o, "another activation than the usual one of qwen3");
+    open_path(&o, "tests/golden/gemma3", NULL, 0);
+    o.model.spec.rope_local.kind = ROPE_LINEAR;
+    assert_not_exported(&o, "rope of layers with a window is scaled");
+    open_path(&o, "tests/golden/qwen3", NULL, 0);
+    o.model.spec.rope.kind = ROPE_YARN, o.model.spec.rope.ramp_is_exact = true;
+    assert_not_exported(&o, "YaRN's ramp is not rounded");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +310,8 @@ int main(void)
         cmocka_unit_test(test_metadata_are_taken_over),
         cmocka_unit_test(test_tokenizer),
         cmocka_unit_test(test_no_half_file),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_what_gguf_cannot_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,19 @@ static bool check_no_rope(const struct model_spec *s, struct error *e)
     return true;
 }
 
+// What belongs to the architecture there, without a key.
+static bool check_usual(const struct model_spec *s, struct error *e)
+{
+    if (s->hidden_act != family_by_name(s->family)->hidden_act)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': GGUF cannot say another activation than the usual one of %s", s->name,
+                         s->family);
+    if (s->rope_local.rotary_dim && s->rope_local.kind != ROPE_DEFAULT)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': GGUF cannot say that rope of layers with a window is scaled", s->name);
+    if (s->rope.kind == ROPE_YARN && s->rope.ramp_is_exact)
+        return error_set(e, ERROR_UNSUPPORTED, "'%s': GGUF cannot say that YaRN's ramp is not rounded", s->name);
+    return check_no_rope(s, e);
+}
+
 bool model_export_gguf(const struct model *m, const struct plan *plan, const struct tensor *weights, enum dtype type,
                        const char *path, struct export_report *report, struct error *e)
 {
@@ -181,7 +194,7 @@ bool model_export_gguf(const struct model *m, const struct plan *plan, const str
     if (m->format != MODEL_GGUF && !family_by_name(m->spec.family))
         return error_set(e, ERROR_UNSUPPORTED, "'%s': models of family '%s' can be priced, not exported", m->spec.name,
                          m->spec.family);
-    if (m->format != MODEL_GGUF && !check_no_rope(&m->spec, e))
+    if (m->format != MODEL_GGUF && !check_usual(&m->spec, e))
         return false;
     if (m->format == MODEL_GGUF) {
         snprintf(report->tokenizer, sizeof report->tokenizer, "taken over");

@@ -48,7 +48,7 @@ static void put_shape(struct keys *k)
     put_i(k, "vocab_size", s->vocab_size);
 }
 
-// One window for all layers that have one; which these are is only said where some have none.
+// One window for all layers that have one. Which these are is said unless readers take all of them.
 static void put_windows(struct keys *k)
 {
     const struct model_spec *s = k->s;
@@ -59,10 +59,10 @@ static void put_windows(struct keys *k)
         n += slides[i];
         window = slides[i] ? s->window[i] : window;
     }
-    if (!n)
+    if (!n && strcmp(s->family, "gemma2")) // whose absence means the family's
         return;
     put_i(k, "attention.sliding_window", window);
-    if (n < s->num_hidden_layers)
+    if (n && (n < s->num_hidden_layers || k->family->full_every))
         gguf_put_bools(k->w, key_of(k, "attention.sliding_window_pattern"), slides, (uint64_t)s->num_hidden_layers);
 }
 
