@@ -336,7 +336,7 @@ static void describe_hardware(const char *path, struct catalogue_row *row)
     row->fact[0] = (struct catalogue_fact){"memory_bytes", (double)hw.memory_bytes};
     row->fact[1] = (struct catalogue_fact){"bandwidth_Bps", hw.bandwidth[ROOF_DATASHEET].value};
     describe_peak(&hw, &row->fact[2], peak);
-    snprintf(row->detail, sizeof row->detail, "%.30s%s%.60s, %s, %.5g GB/s%s", titled ? "" : hw.vendor, titled ? "" : " ",
+    snprintf(row->detail, sizeof row->detail, "%.30s%s%.40s, %s, %.5g GB/s%s", titled ? "" : hw.vendor, titled ? "" : " ",
              hw.title, hw.memory_bytes ? format_bytes(hw.memory_bytes, memory) : "memory unknown",
              hw.bandwidth[ROOF_DATASHEET].value / 1e9, peak);
 }
