@@ -18,7 +18,7 @@ struct catalogue_fact {
 };
 struct catalogue_row {
     char name[64];
-    char detail[160];              // one line for `list`
+    char detail[192];              // one line for `list`
     bool supported;                // models: a plan can be made of it
     struct catalogue_fact fact[6]; // what `detail` says, for programs; none for other lists
 };
