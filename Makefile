@@ -83,7 +83,6 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 SANITIZE := -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-# Parsers need no kernels, whose instrumented build takes minutes: ISAS is empty.
 FUZZ = $(AGAIN) CC=clang BUILD=build-fuzz OPT="-O1 -g" EXTRA="$(SANITIZE) -fsanitize=fuzzer-no-link"
 
 deps:

@@ -44,7 +44,8 @@ int32_t serving_version_parse(const char *text)
         long major = strtol(at, &end, 10), minor;
         if (*end == '.' && isdigit((unsigned char)end[1])) {
             minor = strtol(end + 1, &end, 10);
-            return *end == 'x' ? 0 : (int32_t)(major * 1000 + minor); // "0.2x" may be anything from 0.20 on
+            bool known = *end != 'x' && major < 1000 && minor < 1000; // "0.2x" may be anything from 0.20 on
+            return known ? (int32_t)(major * 1000 + minor) : 0;
         }
         at = end;
     }

@@ -29,7 +29,8 @@ function known(x) { return x != "" && x != "NaN" }
 function line(what, id,    of_roof) {
     if (!(id in ms)) return
     of_roof = known(fraction[id]) ? sprintf("%3.0f %% of roof", 100 * fraction[id]) : ""
-    printf "  %-40s %8.4g ms %8.4g tokens/s  %-15s %s\n", what, ms[id], rate[id], of_roof, mark[id]
+    if (mark[id]) of_roof = sprintf("%-15s %s", of_roof, mark[id])
+    printf "  %-40s %8.4g ms %8.4g tokens/s  %s\n", what, ms[id], rate[id], of_roof
 }
 # The ratio of two times; where one of them is noisy, between which values the ends of their 95 % intervals put it.
 function ratio(a, b,    text) {
