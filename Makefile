@@ -96,7 +96,7 @@ sanitize:
 check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS)
 	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS)
 fuzz-short:
-	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -seed=1" run-fuzzers
+	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -max_total_time=30 -seed=1" run-fuzzers
 fuzz:
 	@$(FUZZ) FUZZ_ARGS="-max_total_time=$(FUZZ_SECONDS)" run-fuzzers
 soak:

@@ -357,7 +357,7 @@ void kv_case_compute(const struct kv_case *c, const struct catalogue_name *names
         return;
     }
     base.rules.version = serving_version_parse(c->version);
-    if (case_number(c->block_size, &block, &half) && block >= 1 && block <= 1 << 20)
+    if (case_number(c->block_size, &block, &half) && block >= 1 && block <= 1 << 16)
         base.rules.block_size = (int32_t)block;
     base.rules.dcp = case_number_after(c->notes, "dcp");
     base.rules.full_length = base.rules.engine == ENGINE_LLAMACPP && !strncasecmp(c->engine, "ik_", 3);

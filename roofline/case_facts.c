@@ -7,12 +7,16 @@
 #include <strings.h>
 
 enum { DEEPSEEK_LATENT = 512, DEEPSEEK_ROPE = 64, DEEPSEEK_INDEX_BYTES = 132 };
+// More than any log can say: what exceeds it is no number of ours, and products of these stay in range.
+enum { MOST_RANKS = 1024, MOST_COUNT = 1 << 20 };
+#define CASE_MOST 1e12
 
 bool case_number(const char *text, double *out, double *half_digit)
 {
     char *end;
     *out = strtod(text, &end);
-    if (end == text || *end || !(isdigit((unsigned char)*text) || *text == '-'))
+    if (end == text || *end || !(isdigit((unsigned char)*text) || *text == '-') ||
+        !(*out >= -CASE_MOST && *out <= CASE_MOST))
         return false;
     const char *point = strchr(text, '.');
     *half_digit = 0.5;
@@ -28,13 +32,14 @@ int32_t case_number_after(const char *text, const char *word)
         return 0;
     at += strlen(word);
     at += strcspn(at, "0123456789") < 8 ? strcspn(at, "0123456789") : 0;
-    return (int32_t)strtol(at, NULL, 10);
+    long value = strtol(at, NULL, 10);
+    return value <= MOST_RANKS ? (int32_t)value : 0;
 }
 
 static bool integer(const char *text, int32_t *out)
 {
     double value, half;
-    if (!case_number(text, &value, &half) || value < 1 || value > INT32_MAX || value != (int32_t)value)
+    if (!case_number(text, &value, &half) || value < 1 || value > MOST_COUNT || value != (int32_t)value)
         return false;
     *out = (int32_t)value;
     return true;

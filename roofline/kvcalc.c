@@ -162,7 +162,7 @@ static void print_time(const char *label, double ns, const char *remark)
         printf("  %-22s %12s  (no hard peaks are known)\n", label, "unknown");
 }
 
-static void print_fit(const struct capacity *c)
+static void print_fit(const struct capacity *c, bool shared)
 {
     char text[24];
     if (!c->memory_known)
@@ -171,10 +171,17 @@ static void print_fit(const struct capacity *c)
         printf("  %-22s %12d  the weights alone do not fit: %s too many; more ranks (--tp) or smaller --weights\n",
                "requests that fit", 0, format_bytes(c->weight_bytes - c->usable_bytes, text));
     else
-        printf("  %-22s %12" PRId32 "\n", "requests that fit", c->max_requests);
+        printf("  %-22s %12" PRId32 "%s\n", "requests that fit", c->max_requests,
+               shared ? "  held by all ranks together" : "");
 }
 
-static void print_step(const struct capacity *c)
+static const char *const ATTAINABLE_MEANS[ROOF_KINDS] = {
+    [ROOF_HARD] = "at hard peaks: nobody published what microbenchmarks reach",
+    [ROOF_DATASHEET] = "at the datasheet: nobody published what microbenchmarks reach",
+    [ROOF_ATTAINABLE] = "at what microbenchmarks reach",
+};
+
+static void print_step(const struct capacity *c, const struct hardware *hw)
 {
     if (!c->batch)
         return;
@@ -183,8 +190,8 @@ static void print_step(const struct capacity *c)
            fits ? "" : " (more than fit: priced as if they did)");
     print_bytes("weights read", c->weight_read_bytes);
     print_bytes("KV read", c->kv_bytes_total);
-    print_time("bound", c->bound_ns, "nothing can be faster (hard peaks)");
-    print_time("attainable", c->roof_total_ns, "at what microbenchmarks reach, else the datasheet");
+    print_time("bound", c->bound_ns, "nothing can be faster: hard peaks, nothing in caches");
+    print_time("attainable", c->roof_total_ns, ATTAINABLE_MEANS[roofline_bandwidth_kind(hw)]);
     printf("  %-22s %12s\n", "limited by", c->limit);
     printf("  %-22s %12.3f  of the bytes\n", "KV reading", c->kv_read_share);
     printf("  %-22s %12.1f  FLOP/byte (ridge %.0f)\n", "intensity", c->intensity, c->ridge);
@@ -266,8 +273,8 @@ static void print_text(const struct question *q, const struct answer *a)
         print_bytes("device memory", c->memory_bytes);
         print_bytes("usable", c->usable_bytes);
     }
-    print_fit(c);
-    print_step(c);
+    print_fit(c, q->types.tp > 1 && !q->types.dp_attention);
+    print_step(c, &q->hardware);
     if (c->bound_ns > 0)
         printf("  %-22s %12.4g  at that bound\n", "tokens/s",
                (q->types.dp_attention ? q->types.tp : 1) * c->batch / c->bound_ns * 1e9);

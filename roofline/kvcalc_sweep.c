@@ -76,8 +76,11 @@ static void print_table(const struct question *q, const struct sweep *s)
     printf("%10s %10s %10s %12s %12s %9s\n", "context", "fit", "batch", "bound ms", "tokens/s", "KV share");
     for (int32_t i = 0; i < s->n; i++) {
         const struct sweep_row *r = &s->row[i];
-        printf("%10" PRId32 " %10" PRId32 " %10" PRId32 " %12.3f %12.1f %9.3f\n", r->context, r->max_requests, r->batch,
-               r->bound_ms, r->tokens_per_s, r->kv_read_share);
+        printf("%10" PRId32 " %10" PRId32, r->context, r->max_requests);
+        if (r->batch)
+            printf(" %10" PRId32 " %12.3f %12.1f %9.3f\n", r->batch, r->bound_ms, r->tokens_per_s, r->kv_read_share);
+        else
+            printf("  not one request fits beside the weights; more ranks (--tp) or smaller --weights\n");
     }
 }
 

@@ -1,6 +1,7 @@
 #include "roofline/serving.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -221,7 +222,7 @@ bool serving_lay_out(const struct serving *rules, const struct kv_layout *layout
 int64_t serving_blocks(const struct serving_kv *kv, double bytes)
 {
     double blocks = bytes > 0 && kv->block_bytes ? bytes / (double)kv->block_bytes : 0;
-    return blocks < 1e12 ? (int64_t)blocks : 1000000000000; // no device holds more; products with tokens stay in range
+    return blocks < 1e10 ? (int64_t)blocks : 10000000000; // no device holds more; products with tokens stay in range
 }
 
 // Blocks of one request in one group of this kind.
@@ -290,7 +291,7 @@ double serving_concurrency(const struct serving_kv *kv, int64_t blocks, int64_t 
 int64_t serving_printed_tokens(const struct serving_kv *kv, int64_t blocks, int64_t max_model_len)
 {
     if (serving_printed_meaning(&kv->rules) == PRINTED_CONCURRENCY && max_model_len > 0)
-        return (int64_t)(serving_concurrency(kv, blocks, max_model_len) * (double)max_model_len);
+        return (int64_t)fmin(serving_concurrency(kv, blocks, max_model_len) * (double)max_model_len, 1e18);
     int64_t each = blocks / (kv->all_groups ? kv->all_groups : 1), dcp = kv->rules.dcp > 1 ? kv->rules.dcp : 1;
     return each * kv->printed_block * dcp;
 }

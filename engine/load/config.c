@@ -330,7 +330,7 @@ static bool read_no_rope(struct model_spec *s, const struct family *f, const cJS
 
 static bool read_config(struct model_spec *s, const cJSON *c, const char *where, struct error *e)
 {
-    const struct family *f;
+    const struct family *f = NULL;
     cJSON *text = (cJSON *)(uintptr_t)json_member(c, "text_config"); // ours to complete
     if (!cJSON_IsObject(c))
         return error_set(e, ERROR_FILE, "'%s': expected an object", where);
