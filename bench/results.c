@@ -122,6 +122,49 @@ void csv_row(FILE *f, const struct column *column, int32_t n, const void *row)
     fputs("\n", f);
 }
 
+static bool real_from_text(const char *text, double *out, const char **end)
+{
+    char *rest;
+    *out = strtod(text, &rest);
+    *end = rest;
+    return rest != text && isfinite(*out);
+}
+
+static bool list_from_text(const char *text, result_reals *out)
+{
+    double *value = malloc((strlen(text) / 2 + 1) * sizeof *value);
+    int32_t n = 0;
+    bool ok = value;
+    while (ok && *text) {
+        ok = real_from_text(text, &value[n++], &text) && (!*text || *text == ' ');
+        text += *text == ' ';
+    }
+    free(out->value);
+    *out = (result_reals){.value = value, .n = ok ? n : 0};
+    return ok;
+}
+
+bool cell_from_text(const struct column *column, const char *text, void *row)
+{
+    void *at = (char *)row + column->offset;
+    double v;
+    if (!*text)
+        return true;
+    switch (column->type) {
+    case COLUMN_text: snprintf(at, sizeof(result_text), "%s", text); return true;
+    case COLUMN_reals: return list_from_text(text, at);
+    case COLUMN_real:
+    case COLUMN_count: break;
+    }
+    if (!real_from_text(text, &v, &text) || *text || (column->type == COLUMN_count && !(fabs(v) <= 0x1p53)))
+        return false;
+    if (column->type == COLUMN_count)
+        *(result_count *)at = (int64_t)v;
+    else
+        *(result_real *)at = v;
+    return true;
+}
+
 static cJSON *cell_json(const struct column *column, const void *at)
 {
     const result_reals *list = at;

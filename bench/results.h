@@ -151,6 +151,8 @@ void op_result_init(struct op_result *r);
 // A row of either table as text. CSV per RFC 4180; lists are joined by spaces.
 void csv_header(FILE *f, const struct column *column, int32_t n);
 void csv_row(FILE *f, const struct column *column, int32_t n, const void *row);
+// Reads a cell as csv_row wrote it; "" leaves it unknown. False for text that is no number where one is due.
+bool cell_from_text(const struct column *column, const char *text, void *row);
 cJSON *row_json(const struct column *column, int32_t n, const void *row); // caller frees; unknown becomes null
 // Unknown keys are ignored (files of newer versions); missing ones stay unknown; wrong types fail. Overwrites *row, which
 // must be initialized.

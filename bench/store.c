@@ -131,7 +131,7 @@ static bool keep_row(struct store *s, struct stored row, struct error *e)
     return true;
 }
 
-static void stored_free(struct stored *row)
+void stored_free(struct stored *row)
 {
     result_free(&row->result);
     free(row->op);
@@ -207,13 +207,19 @@ static bool read_ops(const cJSON *list, const char *where, struct stored *row, s
     return true;
 }
 
-static bool read_row(struct store *s, const cJSON *json, const char *where, struct error *e)
+bool stored_from_json(struct stored *row, const cJSON *json, const char *where, struct error *e)
 {
     int32_t n;
     const struct column *column = result_columns(&n);
-    struct stored row = {0};
-    result_init(&row.result);
-    bool ok = row_from_json(column, n, json, where, &row.result, e) && read_ops(json_member(json, "ops"), where, &row, e);
+    *row = (struct stored){0};
+    result_init(&row->result);
+    return row_from_json(column, n, json, where, &row->result, e) && read_ops(json_member(json, "ops"), where, row, e);
+}
+
+static bool read_row(struct store *s, const cJSON *json, const char *where, struct error *e)
+{
+    struct stored row;
+    bool ok = stored_from_json(&row, json, where, e);
     bool keep = ok && row.result.key[0] && strcmp(row.result.verdict, "failed") && !store_find(s, row.result.key);
     if (keep && keep_row(s, row, e))
         return true;

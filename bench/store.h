@@ -14,6 +14,9 @@ struct stored {
     struct op_result *op; // [n_ops]
     int32_t n_ops;
 };
+// A line of NAME.jsonl. The caller frees *row, success or not.
+bool stored_from_json(struct stored *row, const cJSON *json, const char *where, struct error *e);
+void stored_free(struct stored *row);
 
 // Samples of one block of a point, as the journal keeps them until the point is finished.
 struct sample_block {
