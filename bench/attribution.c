@@ -82,7 +82,7 @@ static struct attribution_op *find_op(struct attribution *a, const char *label, 
         return NULL;
     a->op = grown;
     grown += a->n_ops++;
-    *grown = (struct attribution_op){.kernel = kernel};
+    *grown = (struct attribution_op){.kernel = kernel, .limit = ""};
     snprintf(grown->label, sizeof grown->label, "%s", label);
     return grown;
 }
@@ -148,6 +148,17 @@ static bool no_memory(const struct plan *plan, struct error *e)
     return error_set(e, ERROR_MEMORY, "no memory for the operations of '%s'", plan->model);
 }
 
+static void add_price(struct attribution_op *op, const struct op_price *price)
+{
+    op->roof_ns += price->roof_ns;
+    op->spans_ns += price->span_ns;
+    if (price->roof_ns > op->limit_ns) {
+        op->limit_ns = price->roof_ns;
+        op->limit = price->limit;
+    }
+    cost_add(&op->cost, &price->cost);
+}
+
 static bool add_ops(struct attribution *a, const struct step_view *v, struct error *e)
 {
     for (int32_t i = 0; i < v->n_spans; i++) {
@@ -156,8 +167,7 @@ static bool add_ops(struct attribution *a, const struct step_view *v, struct err
             return no_memory(v->plan, e);
         op->count++;
         for (int32_t k = v->span[i].first; k < v->span[i].first + v->span[i].count; k++) {
-            op->roof_ns += v->price[k].roof_ns;
-            cost_add(&op->cost, &v->price[k].cost);
+            add_price(op, &v->price[k]);
         }
     }
     for (int32_t i = 0; i < v->n_rows; i++) {
@@ -185,18 +195,78 @@ bool attribution_add_step(struct attribution *a, const struct plan *plan, const 
     return ok;
 }
 
+static void set_differences(struct attribution *a)
+{
+    for (int d = 0; d < D_COUNT; d++)
+        a->difference_ns[d] = a->time_ns[d + 1] - a->time_ns[d];
+    if (!a->has_hard)
+        a->difference_ns[D_SERIALIZATION] = a->difference_ns[D_CEILING] = 0;
+}
+
 void attribution_finish(struct attribution *a, int64_t traced_ns, int64_t median_ns)
 {
+    a->n_samples = 1;
+    for (int32_t i = 0; i < a->n_ops; i++)
+        a->op[i].low_ns = a->op[i].high_ns = a->op[i].time_ns;
     for (int i = 0; i <= T_SPANS; i++)
         a->time_ns[i] = llround(a->sum_ns[i]);
     if (!a->has_hard)
         a->time_ns[T_BOUND] = a->time_ns[T_FLOOR] = 0;
     a->time_ns[T_TRACED] = traced_ns;
     a->time_ns[T_UNTRACED] = median_ns;
-    for (int d = 0; d < D_COUNT; d++)
-        a->difference_ns[d] = a->time_ns[d + 1] - a->time_ns[d];
-    if (!a->has_hard)
-        a->difference_ns[D_SERIALIZATION] = a->difference_ns[D_CEILING] = 0;
+    set_differences(a);
+}
+
+static bool same_ops(const struct attribution *a, const struct attribution *b)
+{
+    if (a->n_ops != b->n_ops)
+        return false;
+    for (int32_t i = 0; i < a->n_ops; i++)
+        if (a->op[i].kernel != b->op[i].kernel || a->op[i].count != b->op[i].count || strcmp(a->op[i].label, b->op[i].label))
+            return false;
+    return true;
+}
+
+// The sample of median wall time among those that ran the spans of `last`.
+static const struct attribution *middle_sample(const struct attribution *sample, int32_t n, const struct attribution *last)
+{
+    int32_t like = 0;
+    for (int32_t i = 0; i < n; i++)
+        like += same_ops(&sample[i], last);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t before = 0; // in order of time, the earlier first where equal
+        for (int32_t k = 0; k < n; k++)
+            before += same_ops(&sample[k], last) && (sample[k].time_ns[T_TRACED] < sample[i].time_ns[T_TRACED] ||
+                                                     (sample[k].time_ns[T_TRACED] == sample[i].time_ns[T_TRACED] && k < i));
+        if (same_ops(&sample[i], last) && before == (like - 1) / 2)
+            return &sample[i];
+    }
+    return last;
+}
+
+static void widen(struct attribution_op *op, int64_t time_ns)
+{
+    op->low_ns = time_ns < op->low_ns ? time_ns : op->low_ns;
+    op->high_ns = time_ns > op->high_ns ? time_ns : op->high_ns;
+}
+
+void attribution_choose(struct attribution *sample, int32_t n, int64_t median_ns)
+{
+    struct attribution *last = &sample[n - 1];
+    const struct attribution *middle = middle_sample(sample, n, last);
+    for (int32_t i = 0; i < n - 1; i++) {
+        if (!same_ops(&sample[i], last))
+            continue;
+        last->n_samples++;
+        for (int32_t k = 0; k < last->n_ops; k++)
+            widen(&last->op[k], sample[i].op[k].time_ns);
+    }
+    for (int32_t k = 0; k < last->n_ops; k++)
+        last->op[k].time_ns = middle->op[k].time_ns;
+    last->time_ns[T_BUSY] = middle->time_ns[T_BUSY];
+    last->time_ns[T_TRACED] = middle->time_ns[T_TRACED];
+    last->time_ns[T_UNTRACED] = median_ns;
+    set_differences(last);
 }
 
 int64_t attribution_total_ns(const struct attribution *a)

@@ -24,14 +24,18 @@ const char *attribution_difference_name(enum attribution_difference d); // "seri
 struct attribution_op {
     char label[96]; // op_label of its operations, joined by '+'
     uint16_t kernel;
-    int32_t count;   // spans
-    int64_t time_ns; // traced
-    double roof_ns;
+    int32_t count;           // spans
+    int64_t time_ns;         // traced, in the sample that was chosen
+    int64_t low_ns, high_ns; // of all traced samples
+    double roof_ns, spans_ns;
+    double limit_ns;   // roof of the span that `limit` is of
+    const char *limit; // what the longest of their roofs is: "bandwidth", "compute" or "link"
     struct cost cost;
 };
 
 struct attribution {
-    bool has_hard; // false: time[T_BOUND], time[T_FLOOR] and the first two differences mean nothing (0)
+    int32_t n_samples; // traced ones
+    bool has_hard;     // false: time[T_BOUND], time[T_FLOOR] and the first two differences mean nothing (0)
     int64_t time_ns[T_COUNT];
     int64_t difference_ns[D_COUNT];
     struct cost cost;          // of all steps, under the executed cover
@@ -50,6 +54,11 @@ bool attribution_add_step(struct attribution *a, const struct plan *plan, const 
 
 // traced_ns: wall time of all traced steps; median_ns: of the untraced samples.
 void attribution_finish(struct attribution *a, int64_t traced_ns, int64_t median_ns);
+
+// Several traced samples of one point, sample[n] (n >= 1), all finished: the last keeps its prices, made at the latest
+// ceilings, and takes the traced times of the one whose wall time is the median (of two the faster), so that operations
+// still sum to T4. The others only say how far an operation varied. Samples whose spans differ are left out.
+void attribution_choose(struct attribution *sample, int32_t n, int64_t median_ns);
 
 // Sum of the differences that mean something: T6 - T0, or T6 - T2 without hard peaks.
 int64_t attribution_total_ns(const struct attribution *a);

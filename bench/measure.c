@@ -19,9 +19,14 @@ void subject_free(struct subject *s)
     free(s->sample_ns);
     free(s->block);
     free(s->probe);
-    if (s->has_attribution)
-        attribution_free(&s->attribution);
+    for (int32_t i = 0; i < s->n_traced; i++)
+        attribution_free(&s->traced[i]);
     *s = (struct subject){0};
+}
+
+const struct attribution *subject_attribution(const struct subject *s)
+{
+    return s->n_traced ? &s->traced[s->n_traced - 1] : NULL;
 }
 
 static bool grow(double **list, int32_t capacity)
@@ -280,7 +285,7 @@ static bool trace_step(struct bench *b, struct subject *s, int32_t i, const stru
         return error_set(e, ERROR_FAILED, "%d spans were not traced", b->trace.n_dropped);
     if (!batch_make_uniform(&batch, p->batch, point_step_rows(p, i), context, context, e))
         return false;
-    bool ok = attribution_add_step(&s->attribution, b->engine->plan, &batch, &b->trace, hw, e);
+    bool ok = attribution_add_step(&s->traced[s->n_traced - 1], b->engine->plan, &batch, &b->trace, hw, e);
     batch_free(&batch);
     return ok;
 }
@@ -289,9 +294,8 @@ static bool trace_step(struct bench *b, struct subject *s, int32_t i, const stru
 static bool take_trace(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
                        struct error *e)
 {
-    int64_t wall_ns = 0;
-    attribution_init(&s->attribution);
-    s->has_attribution = true;
+    int64_t wall_ns = 0, median_ns = (int64_t)stats_median(s->sample_ns, s->n_samples);
+    attribution_init(&s->traced[s->n_traced++]);
     cut_back(b, s->point);
     for (int32_t i = 0; i < point_steps(s->point); i++) {
         if (!s->point->cache)
@@ -299,8 +303,16 @@ static bool take_trace(struct bench *b, struct subject *s, const struct measure_
         if (stopped(limits, e) || !trace_step(b, s, i, hw, &wall_ns, e))
             return false;
     }
-    attribution_finish(&s->attribution, wall_ns, (int64_t)stats_median(s->sample_ns, s->n_samples));
+    attribution_finish(&s->traced[s->n_traced - 1], wall_ns, median_ns);
+    if (s->n_blocks == N_BLOCKS)
+        attribution_choose(s->traced, s->n_traced, median_ns);
     return true;
+}
+
+// After the samples of a block, apart from them; to samples of seconds once is enough.
+static bool wants_trace(const struct subject *s, const struct hardware *hw)
+{
+    return hw && !*s->failure && (s->n_blocks == N_BLOCKS || s->sample_ns[s->n_samples - 1] < LONG_NS);
 }
 
 static bool visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
@@ -317,7 +329,7 @@ static bool visit(struct bench *b, struct subject *s, const struct measure_limit
     }
     if (!*s->failure && limits->sampled && !limits->sampled(limits->ctx, s, from, e))
         return false;
-    return *s->failure || !hw || s->n_blocks < N_BLOCKS || take_trace(b, s, limits, hw, e);
+    return !wants_trace(s, hw) || take_trace(b, s, limits, hw, e);
 }
 
 bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,

@@ -33,14 +33,17 @@ struct subject {
     bool probes_flops;                 // else bandwidth
     double *sample_ns, *block, *probe; // [n_samples]; probe 0: none
     int32_t n_samples, capacity;
-    int32_t n_blocks;               // blocks done
-    int64_t sampled_ns, spent_ns;   // in samples with their probes; in everything
-    char test_time[32];             // of the first sample
-    struct attribution attribution; // of the traced sample
-    bool has_attribution;
+    int32_t n_blocks;                    // blocks done
+    int64_t sampled_ns, spent_ns;        // in samples with their probes; in everything
+    char test_time[32];                  // of the first sample
+    struct attribution traced[N_BLOCKS]; // [n_traced] further samples, with spans traced
+    int32_t n_traced;
     char failure[320]; // why the point was given up, or ""
 };
 void subject_free(struct subject *s); // accepts zeroed
+
+// Where the time went: of all traced samples, once the last block is done; NULL where none was traced.
+const struct attribution *subject_attribution(const struct subject *s);
 
 // Takes samples of a block measured before (an interrupted sweep's).
 bool subject_restore(struct subject *s, const double *sample_ns, const double *probe, int32_t n, const char *test_time,
@@ -61,9 +64,9 @@ bool bench_open(struct bench *b, struct engine *engine, struct ceiling_probe *pr
                 int32_t n, uint64_t seed, struct error *e);
 void bench_close(struct bench *b); // accepts zeroed
 
-// The next block of samples, and after the last one, where hw is given, one more sample with spans traced for the
-// attribution (hw as for the price). A point whose blocks are all there is only traced. False with ERROR_INTERRUPTED; what
-// stops this point alone becomes its `failure`.
+// The next block of samples, and where hw is given one more sample with spans traced for the attribution (hw as for the
+// price; where samples take a second or more only after the last block). A point whose blocks are all there is only traced.
+// False with ERROR_INTERRUPTED; what stops this point alone becomes its `failure`.
 bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
                  struct error *e);
 

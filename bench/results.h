@@ -36,6 +36,7 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(reason, text, "", "why the verdict is not ok, and remarks (a probe far from its ceiling, a ceiling that was raised)") \
     X(n_samples, count, "", "timed samples")                                                                                \
     X(n_blocks, count, "", "blocks of samples, separated in time by other points")                                          \
+    X(n_traced, count, "", "further samples with spans traced; busy_ns and traced_ns are those of the one in the middle")   \
     X(median_ns, real, "ns", "median of the samples")                                                                       \
     X(median_low_ns, real, "ns", "lower end of the median's 95 % interval (block bootstrap)")                               \
     X(median_high_ns, real, "ns", "upper end of it")                                                                        \
@@ -121,8 +122,12 @@ struct result {
     X(op, text, "", "operations of the span, joined by +")                                                                  \
     X(kernel, text, "", "kernel that ran them")                                                                             \
     X(count, count, "", "spans of this kind in one sample")                                                                 \
-    X(op_ns, real, "ns", "traced time of all of them")                                                                      \
-    X(op_roof_ns, real, "ns", "roof of all of them")                                                                        \
+    X(op_ns, real, "ns", "time of all of them in the traced sample whose wall time is the median")                          \
+    X(op_low_ns, real, "ns", "the same in the traced sample where they were fastest")                                       \
+    X(op_high_ns, real, "ns", "where they were slowest")                                                                    \
+    X(op_roof_ns, real, "ns", "roof of all of them; the sum over operations is roof_ns")                                    \
+    X(op_spans_ns, real, "ns", "the same with activations across their edges; the sum is spans_ns")                         \
+    X(op_limit, text, "", "what their roof is: bandwidth, compute or link")                                                 \
     X(weight_bytes, real, "B", "weights they read")                                                                         \
     X(kv_read_bytes, real, "B", "KV they read")                                                                             \
     X(kv_write_bytes, real, "B", "KV they write")                                                                           \

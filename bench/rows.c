@@ -195,7 +195,9 @@ static bool put_fraction(struct result *r, const struct row_context *c, const st
 
 static void put_attribution(struct result *r, const struct subject *s)
 {
-    const struct attribution *a = &s->attribution;
+    const struct attribution *a = subject_attribution(s);
+    if (!a)
+        return;
     double *t[] = {&r->bound_ns, &r->floor_ns, &r->roof_ns, &r->spans_ns, &r->busy_ns, &r->traced_ns, &r->median_ns};
     double *d[] = {&r->serialization_ns, &r->ceiling_ns, &r->executed_ns, &r->shortfall_ns, &r->gaps_ns, &r->observer_ns};
     for (int i = a->has_hard ? T_BOUND : T_ROOF; i < T_UNTRACED; i++)
@@ -203,6 +205,7 @@ static void put_attribution(struct result *r, const struct subject *s)
     for (int i = a->has_hard ? D_SERIALIZATION : D_EXECUTED; i < D_COUNT; i++)
         *d[i] = (double)a->difference_ns[i];
     r->act_bytes = (double)a->cost.act_bytes;
+    r->n_traced = a->n_samples;
 }
 
 static void put_verdict(struct result *r, const struct subject *s)
@@ -252,8 +255,7 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
         if (!put_fraction(r, c, s, e))
             return false;
     }
-    if (s->has_attribution)
-        put_attribution(r, s);
+    put_attribution(r, s);
     put_verdict(r, s);
     if (s->has_price && c->hw)
         remark_probe(r, c, s);
@@ -273,7 +275,9 @@ static struct op_result op_row(const struct result *r, const struct attribution_
     put(row.op, a->label);
     put(row.kernel, backend->kernel_name(backend->self, a->kernel));
     row.batch = r->batch, row.context = r->context, row.count = a->count;
-    row.op_ns = (double)a->time_ns, row.op_roof_ns = a->roof_ns;
+    row.op_ns = (double)a->time_ns, row.op_roof_ns = a->roof_ns, row.op_spans_ns = a->spans_ns;
+    row.op_low_ns = (double)a->low_ns, row.op_high_ns = (double)a->high_ns;
+    put(row.op_limit, a->limit);
     row.weight_bytes = (double)a->cost.weight_bytes;
     row.kv_read_bytes = (double)a->cost.kv_read_bytes;
     row.kv_write_bytes = (double)a->cost.kv_write_bytes;

@@ -49,7 +49,8 @@ double expected_point_ns(const struct scenario *s, double roof_ns)
     double probed = sample + PROBE_NS, samples = probed * s->samples < budget ? probed * s->samples : budget;
     if (samples < N_BLOCKS * probed)
         samples = N_BLOCKS * probed;
-    double all = (roof_ns > 0 ? samples : budget) + (N_BLOCKS + 1) * sample + 0.1e9; // warm-ups and a trace
+    double untimed = sample < 1e9 ? 2 * N_BLOCKS * sample : 2 * sample; // a warm-up and a trace per block, or only once
+    double all = (roof_ns > 0 ? samples : budget) + untimed + 0.1e9;
     return all < s->timeout_s * 1e9 ? all : s->timeout_s * 1e9;
 }
 
@@ -87,7 +88,7 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
     if (*s->failure)
         row_failed(&row, s->failure);
     else if (!row_measured(&row, &u->context, s, e) ||
-             !op_rows(&row, s->has_attribution ? &s->attribution : NULL, &u->opened.backend, &ops, &n_ops, e)) {
+             !op_rows(&row, subject_attribution(s), &u->opened.backend, &ops, &n_ops, e)) {
         result_free(&row);
         return false;
     }

@@ -174,6 +174,7 @@ static void price_ops(const struct ceilings *best, int32_t n, struct op_price *o
         struct times roof = times_of(best, &ops[i].cost, bytes);
         struct times span = times_of(best, &ops[i].cost, bytes + ops[i].cost.act_bytes);
         ops[i].roof_ns = longest(&roof);
+        ops[i].limit = LIMIT_NAME[slowest(&roof)];
         ops[i].span_ns = longest(&span);
     }
 }

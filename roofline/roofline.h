@@ -45,6 +45,7 @@ bool roofline_price(const struct plan *plan, const struct batch *batch, const st
 struct op_price {
     struct cost cost;
     double roof_ns, span_ns; // sums of these are the prediction's roof_ns and spans_ns
+    const char *limit;       // what roof_ns is: "bandwidth", "compute" or "link"
 };
 bool roofline_price_ops(const struct plan *plan, const struct batch *batch, const struct hardware *hw,
                         const struct span *spans, int32_t n_spans, struct op_price *ops, struct error *e);

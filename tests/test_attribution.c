@@ -3,6 +3,7 @@
 #include "engine/base/rng.h"
 #include "tests/tiny.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -173,6 +174,43 @@ static void test_parts_of_a_span(void **state)
     close_fixture(&split);
 }
 
+// The middle one of three samples counts, with the prices of the last; how far an operation varied is kept.
+static void test_sample_in_the_middle(void **state)
+{
+    struct fixture f[3];
+    struct attribution a[3];
+    static const int64_t WALL[3] = {900000, 100000, 500000};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        open_fixture(&f[i], true);
+        random_trace(&f[i], 11, 0); // the same spans
+        for (int32_t k = 0; k < f[i].trace.n; k++)
+            f[i].row[k].end_ns += WALL[i] / 1000; // slower
+        if (i == 2)
+            f[i].hw.bandwidth[ROOF_ATTAINABLE].value *= 2; // raised meanwhile
+        add_step(&f[i]);
+        attribution_finish(&f[i].a, WALL[i], 1);
+        a[i] = f[i].a;
+    }
+    int64_t busy = f[2].a.time_ns[T_BUSY], roof = f[2].a.time_ns[T_ROOF], middle = f[2].a.op[1].time_ns;
+    int64_t fast = f[1].a.op[1].time_ns, slow = f[0].a.op[1].time_ns;
+    attribution_choose(a, 3, 700000);
+    assert_int_equal(a[2].n_samples, 3);
+    assert_int_equal(a[2].time_ns[T_TRACED], 500000);
+    assert_int_equal(a[2].time_ns[T_BUSY], busy);
+    assert_int_equal(a[2].time_ns[T_ROOF], roof);
+    assert_true(roof < f[0].a.time_ns[T_ROOF]);
+    assert_true(a[2].op[1].time_ns == middle && a[2].op[1].low_ns == fast && a[2].op[1].high_ns == slow && fast < slow);
+    assert_int_equal(attribution_total_ns(&a[2]), 700000 - a[2].time_ns[T_BOUND]);
+
+    a[2].op[1].count++; // other spans than the others ran: it stands alone
+    a[2].n_samples = 1;
+    attribution_choose(a, 3, 700000);
+    assert_int_equal(a[2].n_samples, 1);
+    for (int i = 0; i < 3; i++)
+        close_fixture(&f[i]);
+}
+
 static const struct attribution_op *find(const struct attribution *a, const char *label)
 {
     for (int32_t i = 0; i < a->n_ops; i++)
@@ -186,7 +224,7 @@ static void test_operations(void **state)
 {
     struct fixture f;
     struct cost sum = {0};
-    double roof = 0;
+    double roof = 0, spans = 0;
     int64_t time = 0;
     (void)state;
     open_fixture(&f, true);
@@ -205,11 +243,16 @@ static void test_operations(void **state)
     for (int32_t i = 0; i < f.a.n_ops; i++) {
         cost_add(&sum, &f.a.op[i].cost);
         roof += f.a.op[i].roof_ns;
+        spans += f.a.op[i].spans_ns;
+        assert_true(f.a.op[i].spans_ns >= f.a.op[i].roof_ns);
         time += f.a.op[i].time_ns;
     }
     attribution_finish(&f.a, 0, 0);
     assert_memory_equal(&sum, &f.a.cost, sizeof sum);
     assert_true((int64_t)(roof + 0.5) == f.a.time_ns[T_ROOF]);
+    assert_true(llround(spans) == f.a.time_ns[T_SPANS]);
+    assert_string_equal(find(&f.a, "output")->limit, "bandwidth"); // 2 rows: 4 FLOPs for 4 bytes of a weight
+    assert_string_equal(find(&f.a, "attn_q")->limit, "compute");   // 6 rows: 12 FLOPs
     assert_int_equal(time, f.a.time_ns[T_BUSY]);
     close_fixture(&f);
 }
@@ -254,10 +297,10 @@ static void test_bad_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_is_exact),       cmocka_unit_test(test_signs_are_kept),
-        cmocka_unit_test(test_union_of_intervals), cmocka_unit_test(test_parts_of_a_span),
-        cmocka_unit_test(test_operations),         cmocka_unit_test(test_simulated_trace),
-        cmocka_unit_test(test_bad_traces),
+        cmocka_unit_test(test_sum_is_exact),         cmocka_unit_test(test_signs_are_kept),
+        cmocka_unit_test(test_union_of_intervals),   cmocka_unit_test(test_parts_of_a_span),
+        cmocka_unit_test(test_sample_in_the_middle), cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_simulated_trace),      cmocka_unit_test(test_bad_traces),
     };
     return cmocka_run_group_tests_name("attribution", tests, NULL, NULL);
 }
