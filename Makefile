@@ -26,9 +26,12 @@ BLAS := -lopenblas
 
 # Kernels are compiled once per instruction set: engine/cpu/kernels_*.c, chosen at run time.
 KERNELS := $(wildcard engine/cpu/kernels_*.c)
-ISAS := avx2 avx512
+ISAS := avx2 avx2vnni avx512 avx512vnni avx512bf16
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
+ISA_FLAGS_avx2vnni := $(ISA_FLAGS_avx2) -mavxvnni
 ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+ISA_FLAGS_avx512vnni := $(ISA_FLAGS_avx512) -mavx512vnni
+ISA_FLAGS_avx512bf16 := $(ISA_FLAGS_avx512vnni) -mavx512bf16
 
 # Everything but the two main files is one library; tests and fuzzers link it as the programs do.
 SOURCES := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c \

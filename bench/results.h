@@ -16,7 +16,7 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(model, text, "", "model as the scenario names it")                                                                    \
     X(phase, text, "", "prefill, decode or generate (prefill then decode)")                                                 \
     X(backend, text, "", "what ran it: cpu, null; predict: roofline")                                                       \
-    X(isa, text, "", "kernel set used: avx512, avx2, ref")                                                                  \
+    X(isa, text, "", "kernel set used, as --isa names it")                                                                  \
     X(hardware, text, "", "hardware whose ceilings the roof uses")                                                          \
     X(batch, count, "sequences", "sequences in one step")                                                                   \
     X(context, count, "tokens",                                                                                             \

@@ -102,7 +102,7 @@ struct backend {
 struct backend_options {
     int32_t threads;      // 0: all allowed CPUs
     const char *cpu_list; // "0,2-3" or NULL
-    const char *isa;      // "auto", "ref", "avx2", "avx512" ...: forces a kernel set
+    const char *isa;      // "auto", "ref", "avx2", "avx512bf16" ...: forces a kernel set
     int32_t device;
     bool row_invariant; // a row's result may not depend, not in one bit, on how many rows run beside it: slower for many
 };

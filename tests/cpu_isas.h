@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
-enum { N_ISAS = 3 };
-static const struct cpu_kernels *const ISA_TABLE[N_ISAS] = {&cpu_kernels_ref, &cpu_kernels_avx2, &cpu_kernels_avx512};
+enum { ISA_REF, ISA_AVX2, ISA_AVX2VNNI, ISA_AVX512, ISA_AVX512VNNI, ISA_AVX512BF16, N_ISAS };
+static const struct cpu_kernels *const ISA_TABLE[N_ISAS] = {&cpu_kernels_ref,        &cpu_kernels_avx2,
+                                                            &cpu_kernels_avx2vnni,   &cpu_kernels_avx512,
+                                                            &cpu_kernels_avx512vnni, &cpu_kernels_avx512bf16};
 
 static inline bool isa_runs(int i)
 {

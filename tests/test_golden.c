@@ -69,10 +69,28 @@ static void test_avx2(void **state)
     run_isa("avx2");
 }
 
+static void test_avx2vnni(void **state)
+{
+    (void)state;
+    run_isa("avx2vnni");
+}
+
 static void test_avx512(void **state)
 {
     (void)state;
     run_isa("avx512");
+}
+
+static void test_avx512vnni(void **state)
+{
+    (void)state;
+    run_isa("avx512vnni");
+}
+
+static void test_avx512bf16(void **state)
+{
+    (void)state;
+    run_isa("avx512bf16");
 }
 
 enum fault { THETA, EPS, ONE_WEIGHT, WINDOW, ROTARY_PAIRS, FAULTS };
@@ -165,7 +183,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ref),
         cmocka_unit_test(test_avx2),
+        cmocka_unit_test(test_avx2vnni),
         cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512vnni),
+        cmocka_unit_test(test_avx512bf16),
         cmocka_unit_test(test_wrong_models_are_noticed),
         cmocka_unit_test(test_missing_and_foreign_references),
         cmocka_unit_test(test_real_model),

@@ -52,7 +52,7 @@ enum command_bit {
     X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
-    X(isa, text, "--isa", "auto", ON_MODEL, "kernel set: auto, ref, avx2, avx512")                                          \
+    X(isa, text, "--isa", "auto", ON_MODEL, "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")        \
     X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence; 0: no prefill")                         \
     X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE, "decode steps of one token each after --n-depth; 0: no decode")              \
     X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE, "positions in the KV before the step (context - 1)")                     \

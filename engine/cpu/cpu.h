@@ -4,7 +4,8 @@
 
 #include "engine/backend.h"
 
-// Registered in engine/backends.c. options->isa: "auto", "ref" (plain readable C, ref.c), "avx2", "avx512".
+// Registered in engine/backends.c. options->isa: "auto", "ref" (plain readable C, ref.c), "avx2", "avx2vnni", "avx512",
+// "avx512vnni", "avx512bf16".
 bool cpu_backend_open(struct backend *out, const struct backend_options *options, struct error *e);
 
 // The cover alone: plain C, no device, no weights. Pricing needs no open backend.
@@ -16,7 +17,7 @@ bool cpu_can_multiply(const struct backend *cpu, enum dtype type);
 bool cpu_can_keep(const struct backend *cpu, enum dtype type);
 
 // Facts for the record: what this machine is and which path was taken. Strings are owned by the library.
-const char *cpu_isa_selected(const struct backend *cpu); // "avx512"
+const char *cpu_isa_selected(const struct backend *cpu); // "avx512bf16"
 const char *cpu_isa_best(void);                          // what "auto" selects here
 const char *cpu_blas_name(void);                         // version, options and the core it chose
 

@@ -30,10 +30,40 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
+enum { LEAF7_AVX_VNNI = 1 << 4, LEAF7_AVX512_BF16 = 1 << 5 };
+
+// Bits of CPUID leaf 7, second page, EAX: compilers have no names for all of them yet.
+static bool has_leaf7(unsigned bit)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & bit;
+}
+
+static bool has_avx2vnni(void)
+{
+    return has_avx2() && has_leaf7(LEAF7_AVX_VNNI);
+}
+
+static bool has_avx512vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512vnni() && has_leaf7(LEAF7_AVX512_BF16);
+}
+
+// From plain to best.
 static const struct {
     const struct cpu_kernels *kernels;
     bool (*runnable)(void);
-} TABLE[] = {{&cpu_kernels_ref, always}, {&cpu_kernels_avx2, has_avx2}, {&cpu_kernels_avx512, has_avx512}}; // plain to best
+} TABLE[] = {{&cpu_kernels_ref, always},
+             {&cpu_kernels_avx2, has_avx2},
+             {&cpu_kernels_avx2vnni, has_avx2vnni},
+             {&cpu_kernels_avx512, has_avx512},
+             {&cpu_kernels_avx512vnni, has_avx512vnni},
+             {&cpu_kernels_avx512bf16, has_avx512bf16}};
 
 enum { TABLES = sizeof TABLE / sizeof *TABLE };
 
@@ -76,7 +106,8 @@ const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e)
         return NULL;
     }
     const char *near = names_nearest(isa, names, TABLES + 1);
-    error_set(e, ERROR_USAGE, "unknown instruction set '%s', expected auto, ref, avx2 or avx512%s%s%s", isa,
-              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    error_set(e, ERROR_USAGE,
+              "unknown instruction set '%s', expected auto, ref, avx2, avx2vnni, avx512, avx512vnni or avx512bf16%s%s%s",
+              isa, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return NULL;
 }

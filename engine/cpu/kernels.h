@@ -96,7 +96,8 @@ static inline uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
     return (2 * width + (uint64_t)n) * ATTN_TILE + (uint64_t)n;
 }
 
-extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx512;
+extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx2vnni, cpu_kernels_avx512,
+    cpu_kernels_avx512vnni, cpu_kernels_avx512bf16;
 
 // The table called `isa` ("auto" or NULL: the environment's KVBENCH_ISA, else the best this CPU runs).
 const struct cpu_kernels *cpu_kernels_select(const char *isa, struct error *e);

@@ -1,5 +1,5 @@
-// Vectors of f32 as the kernels see them: VL lanes, whatever the instruction set. Included by kernels_*.c, which the
-// Makefile compiles once per instruction set.
+// Vectors as the kernels see them: VL lanes of f32, of i32 (or four bytes each), or of bf16 pairs, whatever the instruction
+// set. Included by kernels_*.c, which the Makefile compiles once per instruction set.
 #ifndef ENGINE_CPU_SIMD_H
 #define ENGINE_CPU_SIMD_H
 
@@ -146,6 +146,10 @@ SPECIALIZE vi vi_or(vi a, vi b)
 {
     return _mm512_or_si512(a, b);
 }
+SPECIALIZE vi vi_xor(vi a, vi b)
+{
+    return _mm512_xor_si512(a, b);
+}
 SPECIALIZE vi vi_from_i8(__m128i a)
 {
     return _mm512_cvtepi8_epi32(a);
@@ -174,6 +178,59 @@ SPECIALIZE vi vf_bits(vf a)
 {
     return _mm512_castps_si512(a);
 }
+SPECIALIZE vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+SPECIALIZE void vi_store(void *p, vi x)
+{
+    _mm512_storeu_si512(p, x);
+}
+#ifdef __AVX512VNNI__
+SPECIALIZE vi vi_dot4(vi c, vi u, vi s)
+{
+    return _mm512_dpbusd_epi32(c, u, s);
+}
+#else
+SPECIALIZE vi vi_dot4(vi c, vi u, vi s) // u <= 128: pairs are summed in 16 bits
+{
+    return _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(u, s), _mm512_set1_epi16(1)));
+}
+SPECIALIZE vi vi_abs8(vi a)
+{
+    return _mm512_abs_epi8(a);
+}
+SPECIALIZE vi vi_sign8(vi a, vi b) // -a where b < 0
+{
+    return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
+}
+#endif
+
+#ifdef __AVX512BF16__
+typedef __m512bh vp; // bf16 pairs
+
+SPECIALIZE vp vp_load(const void *p)
+{
+    return (__m512bh)_mm512_loadu_si512(p);
+}
+SPECIALIZE vp vp_set(uint32_t pair)
+{
+    return (__m512bh)_mm512_set1_epi32((int32_t)pair);
+}
+SPECIALIZE vf vf_dot2(vf c, vp a, vp b)
+{
+    return _mm512_dpbf16_ps(c, a, b);
+}
+#else
+SPECIALIZE vf vi_low_bf16(vi pairs)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+}
+SPECIALIZE vf vi_high_bf16(vi pairs)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int32_t)0xffff0000)));
+}
+#endif
 
 // r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
 SPECIALIZE void vf_transpose(vf *r)
@@ -342,6 +399,10 @@ SPECIALIZE vi vi_or(vi a, vi b)
 {
     return _mm256_or_si256(a, b);
 }
+SPECIALIZE vi vi_xor(vi a, vi b)
+{
+    return _mm256_xor_si256(a, b);
+}
 SPECIALIZE vi vi_from_i8(__m128i a)
 {
     return _mm256_cvtepi8_epi32(a);
@@ -370,6 +431,41 @@ SPECIALIZE vi vf_bits(vf a)
 {
     return _mm256_castps_si256(a);
 }
+SPECIALIZE vi vi_load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+SPECIALIZE void vi_store(void *p, vi x)
+{
+    _mm256_storeu_si256(p, x);
+}
+#ifdef __AVXVNNI__
+SPECIALIZE vi vi_dot4(vi c, vi u, vi s)
+{
+    return _mm256_dpbusd_avx_epi32(c, u, s);
+}
+#else
+SPECIALIZE vi vi_dot4(vi c, vi u, vi s) // u <= 128: pairs are summed in 16 bits
+{
+    return _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1)));
+}
+SPECIALIZE vi vi_abs8(vi a)
+{
+    return _mm256_abs_epi8(a);
+}
+SPECIALIZE vi vi_sign8(vi a, vi b) // -a where b < 0, 0 where b is
+{
+    return _mm256_sign_epi8(a, b);
+}
+#endif
+SPECIALIZE vf vi_low_bf16(vi pairs)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+SPECIALIZE vf vi_high_bf16(vi pairs)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int32_t)0xffff0000)));
+}
 
 // r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
 SPECIALIZE void vf_transpose(vf *r)
@@ -392,6 +488,52 @@ SPECIALIZE void vf_transpose(vf *r)
     }
 }
 
+#endif
+
+// Bytes per lane: vi_dot4(c, u, s) is c plus the sum of four products, u unsigned (at most 128 unless the instruction set
+// has VNNI), s signed and not -128. vi_dot4_i8 takes for u signed bytes ^ 0x80; its sum begins at dot4_start(sum of s),
+// which takes back what that adds.
+#if defined __AVX512VNNI__ || defined __AVXVNNI__
+SPECIALIZE vi vi_dot4_i8(vi c, vi u, vi s)
+{
+    return vi_dot4(c, u, s);
+}
+SPECIALIZE int32_t dot4_start(int32_t sum)
+{
+    return -128 * sum;
+}
+#else
+SPECIALIZE vi vi_dot4_i8(vi c, vi u, vi s)
+{
+    vi a = vi_xor(u, vi_set((int32_t)0x80808080));
+    return vi_dot4(c, vi_abs8(a), vi_sign8(s, a));
+}
+SPECIALIZE int32_t dot4_start(int32_t sum)
+{
+    return 0 * sum;
+}
+#endif
+
+// bf16 pairs, the first in the low half of a lane: vf_dot2(c, a, b) is c plus the sum of two products, in f32.
+#ifndef __AVX512BF16__
+typedef struct {
+    vf low, high;
+} vp;
+
+SPECIALIZE vp vp_load(const void *p)
+{
+    vi pairs = vi_load(p);
+    return (vp){vi_low_bf16(pairs), vi_high_bf16(pairs)};
+}
+SPECIALIZE vp vp_set(uint32_t pair)
+{
+    vi pairs = vi_set((int32_t)pair);
+    return (vp){vi_low_bf16(pairs), vi_high_bf16(pairs)};
+}
+SPECIALIZE vf vf_dot2(vf c, vp a, vp b)
+{
+    return vf_fma(a.high, b.high, vf_fma(a.low, b.low, c));
+}
 #endif
 
 // The first n < VL values; the other lanes are 0.
