@@ -126,6 +126,8 @@ static int16_t linear_with(struct builder *b, enum op_rows rows, int32_t layer, 
     struct op op = new_op(b, OP_LINEAR, rows, layer);
     op.in[0] = x;
     op.weight = weight, op.bias = bias;
+    if (b->options->compute_of && weight >= 0)
+        op.compute = (uint8_t)b->options->compute_of((enum dtype)b->plan->tensor[weight].dtype);
     op.dim[0] = n_in, op.dim[1] = n_out;
     op.param[0] = 1;
     return add_op(b, op, n_out);

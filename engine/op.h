@@ -183,6 +183,8 @@ struct plan_options {
     enum dtype weights; // of matrices; vectors are stored in it when it is f32, f16 or bf16, else in bf16
     enum dtype kv_k, kv_v;
     enum dtype compute; // of linear layers and attention
+    // When not NULL, the arithmetic of a linear layer by the type of its matrix, in place of `compute`.
+    enum dtype (*compute_of)(enum dtype weights);
     enum dtype act;
     // When not NULL, the data type a file really stores for this tensor (plan->tensor[id].dtype). ctx is the caller's.
     enum dtype (*tensor_dtype)(void *ctx, const struct tensor_spec *spec);
@@ -222,8 +224,9 @@ uint64_t plan_kv_bytes_per_token(const struct plan *plan);
 // Bytes of all tensors of this rank.
 uint64_t plan_weight_bytes(const struct plan *plan);
 
-// The type that holds most of them.
+// The type that holds most of them, and the one that most of the linear layers' arithmetic is done in.
 enum dtype plan_weight_type(const struct plan *plan);
+enum dtype plan_compute_type(const struct plan *plan);
 
 // last[s] = index of the last operation that reads slot s (or writes it, if none reads): when its buffer is free again.
 void plan_slot_last_use(const struct plan *plan, int32_t *last); // [n_slots]

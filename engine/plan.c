@@ -128,6 +128,18 @@ enum dtype plan_weight_type(const struct plan *plan)
     return (enum dtype)most;
 }
 
+enum dtype plan_compute_type(const struct plan *plan)
+{
+    double work[DTYPE_COUNT] = {0};
+    int most = 0;
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == OP_LINEAR)
+            work[plan->op[i].compute] += (double)plan->op[i].dim[0] * (double)plan->op[i].dim[1];
+    for (int t = 1; t < DTYPE_COUNT; t++)
+        most = work[t] > work[most] ? t : most;
+    return (enum dtype)most;
+}
+
 void plan_slot_last_use(const struct plan *plan, int32_t *last)
 {
     for (int32_t i = 0; i < plan->n_ops; i++) {

@@ -84,15 +84,6 @@ static bool price_load(const struct plan *plan, const struct hardware *hw, const
     return true;
 }
 
-// The type that most of the step's arithmetic is done in: linear layers'.
-static enum dtype linear_compute(const struct plan *plan)
-{
-    for (int32_t i = 0; i < plan->n_ops; i++)
-        if (plan->op[i].kind == OP_LINEAR)
-            return (enum dtype)plan->op[i].compute;
-    return DTYPE_F32;
-}
-
 static double ridge_of(const struct hardware *hw, enum dtype compute)
 {
     double datasheet = hardware_ridge(hw, ROOF_DATASHEET, compute);
@@ -116,7 +107,7 @@ bool capacity_of(const struct plan *plan, const struct hardware *hw, const struc
     out->state_bytes_per_request = kv_layout_state_bytes(&layout);
     out->kv_bytes_per_request = capacity_kv_bytes(plan, share_of(query), 0);
     out->kv_reserved_bytes_per_request = capacity_kv_bytes(plan, share_of(query), query->block);
-    out->ridge = ridge_of(hw, linear_compute(plan));
+    out->ridge = ridge_of(hw, plan_compute_type(plan));
     count_requests(hw, query, out);
     return price_load(plan, hw, query, out, e);
 }

@@ -86,6 +86,18 @@ int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shap
     return n;
 }
 
+enum dtype cpu_compute_of(enum dtype weights)
+{
+    if (weights == DTYPE_F32 || weights == DTYPE_F16 || weights == DTYPE_FP8)
+        return DTYPE_F32;
+    return weights == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_INT8;
+}
+
+bool cpu_can_compute(enum dtype weights, enum dtype compute)
+{
+    return compute == DTYPE_F32 || compute == cpu_compute_of(weights);
+}
+
 static const char *const NAME[] = {
 #define X(id, name) name,
     CPU_SPANS(X)
