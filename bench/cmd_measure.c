@@ -2,6 +2,7 @@
 
 #include "bench/dry_run.h"
 #include "bench/environment.h"
+#include "bench/open.h"
 #include "bench/runner.h"
 #include "bench/summary.h"
 #include "engine/base/file.h"
@@ -85,6 +86,8 @@ static bool check_types(const struct backend *cpu, struct planner *planner, cons
         const struct plan *plan = planner_plan(planner, p, e);
         if (!plan)
             return false;
+        if (!open_check_compute(plan, e))
+            return error_prefix(e, "'%.160s'", p->key);
         for (int32_t t = 0; t < plan->n_tensors; t++)
             if (!cpu_can_multiply(cpu, (enum dtype)plan->tensor[t].dtype))
                 return no_kernel(p, "weights", (enum dtype)plan->tensor[t].dtype, e);
@@ -217,6 +220,7 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
     struct point_list points = {0};
     struct planner planner;
     planner_init(&planner, s);
+    planner.on_cpu = !strcmp(s->backend, "auto") || !strcmp(s->backend, "cpu");
     struct runner r = {.scenario = s,
                        .points = &points,
                        .planner = &planner,

@@ -190,6 +190,7 @@ static bool predict_on(struct predictor *p, const char *hardware, const struct p
     char warning[160];
     if (!hardware_load(&p->hardware, hardware, e) || !roofline_backend_open(&p->simulator, &p->hardware, NULL, NULL, e))
         return false;
+    p->planner.on_cpu = !strcmp(p->hardware.kind, "cpu");
     ceilings_warning(&p->hardware, warning);
     if (*warning)
         fprintf(stderr, "kvbench: %s\n", warning);

@@ -4,6 +4,7 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/units.h"
+#include "engine/cpu/cpu.h"
 #include "roofline/catalogue.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct open_request open_request_of(const struct options *o)
                                  .backend = o->backend,
                                  .device = {.threads = threads, .cpu_list = o->cpu_list, .isa = o->isa, .device = o->device},
                                  .weights = o->weights.n ? o->weights.value[0] : NULL,
+                                 .compute = o->compute,
                                  .seed = (uint64_t)o->seed,
                                  .quiet = o->quiet};
 }
@@ -109,12 +111,28 @@ void open_print_loading(FILE *f, const struct opened *o)
             1e-9 * (double)w->repack_ns, format_bytes(w->owned_bytes, owned), format_bytes(environment_peak_memory(), peak));
 }
 
+bool open_check_compute(const struct plan *plan, struct error *e)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        enum dtype type = op->kind == OP_LINEAR ? (enum dtype)plan->tensor[op->weight].dtype : DTYPE_F32;
+        enum dtype own = cpu_compute_of(type);
+        if (op->kind == OP_LINEAR && !cpu_can_compute(type, (enum dtype)op->compute))
+            return error_set(e, ERROR_UNSUPPORTED, "'%s': the cpu backend computes with %s weights in f32%s%s, not in %s",
+                             plan->model, dtype_name(type), own == DTYPE_F32 ? "" : " or ",
+                             own == DTYPE_F32 ? "" : dtype_name(own), dtype_name((enum dtype)op->compute));
+    }
+    return true;
+}
+
 static bool load_weights(struct opened *o, const struct open_request *request, struct error *e)
 {
     if (!engine_supports(o->plan, &o->backend, e))
         return false;
     if (o->backend.weightless)
         return true;
+    if (!open_check_compute(o->plan, e))
+        return error_prefix(e, "'--compute'");
     if (!model_has_weights(&o->model))
         return error_set(e, ERROR_FILE, "'%s' holds no weights, expected safetensors or a GGUF file", request->model);
     char what[192];
@@ -131,6 +149,9 @@ static bool choose_types(struct opened *o, const struct open_request *request, s
     if (request->weights && !open_parse_type(request->weights, &type, e))
         return false;
     o->options = plan_options_default(type);
+    o->options.compute = o->options.act = DTYPE_F32;
+    if (request->compute && !open_parse_type(request->compute, &o->options.compute, e))
+        return error_prefix(e, "'--compute'");
     if (!request->weights && (o->model.format == MODEL_HF || o->model.format == MODEL_GGUF)) {
         o->options.tensor_dtype = model_tensor_dtype;
         o->options.ctx = &o->model;

@@ -11,6 +11,7 @@ struct open_request {
     const char *backend; // NULL or "auto": the best here
     struct backend_options device;
     const char *weights; // a type's name; NULL: the model's own
+    const char *compute; // likewise; NULL: f32, which is exact
     uint64_t seed;       // of random weights
     bool quiet;          // no progress of loading
 };
@@ -18,14 +19,14 @@ struct open_request {
 // Everything a command opens, in the order of opening. Do not move it: the plan options point at the model.
 struct opened {
     struct model model;
-    struct plan_options options; // kv_k, kv_v, compute and act may be changed before open_engine
+    struct plan_options options; // kv_k, kv_v, compute, compute_of and act may be changed before open_engine
     struct plan *plan;
     struct weights weights;
     struct backend backend;
     struct engine engine;
 };
 
-// --model, --backend, --device, --threads, --cpu-list, --isa, --weights (the first) and --seed.
+// --model, --backend, --device, --threads, --cpu-list, --isa, --weights (the first), --compute and --seed.
 struct open_request open_request_of(const struct options *o);
 
 // Model, backend and weights. A bare config.json becomes a model of that shape with random weights; a folder without weights
@@ -53,6 +54,9 @@ void open_print_loading(FILE *f, const struct opened *o);
 
 // False with ERROR_MEMORY and the numbers if `bytes` more for `what` cannot be taken here.
 bool open_check_memory(const char *what, uint64_t bytes, struct error *e);
+
+// False with ERROR_UNSUPPORTED if the cpu backend has no such arithmetic for the weights of a plan.
+bool open_check_compute(const struct plan *plan, struct error *e);
 
 // The type of this name, or an error that lists them.
 bool open_parse_type(const char *name, enum dtype *out, struct error *e);

@@ -2,6 +2,7 @@
 
 #include "bench/open.h"
 #include "engine/base/units.h"
+#include "engine/cpu/cpu.h"
 #include "roofline/catalogue.h"
 
 #include <string.h>
@@ -53,8 +54,15 @@ bool planner_options(struct planner *p, const struct point *point, struct plan_o
         out->kv_k = point->kv.k;
     if (!point->own_kv && !point->kv.own_v)
         out->kv_v = point->kv.v;
-    if (p->scenario->has_compute)
+    if (p->on_cpu) {
+        out->compute = cpu_compute_of(out->weights);
+        out->compute_of = cpu_compute_of;
+        out->act = DTYPE_F32;
+    }
+    if (p->scenario->has_compute) {
         out->compute = p->scenario->compute;
+        out->compute_of = NULL;
+    }
     out->tp = p->scenario->tp;
     return true;
 }
@@ -62,7 +70,8 @@ bool planner_options(struct planner *p, const struct point *point, struct plan_o
 static bool same_options(const struct plan_options *a, const struct plan_options *b)
 {
     return a->tp == b->tp && a->weights == b->weights && a->kv_k == b->kv_k && a->kv_v == b->kv_v &&
-           a->compute == b->compute && a->act == b->act && a->tensor_dtype == b->tensor_dtype && a->ctx == b->ctx;
+           a->compute == b->compute && a->compute_of == b->compute_of && a->act == b->act &&
+           a->tensor_dtype == b->tensor_dtype && a->ctx == b->ctx;
 }
 
 const struct plan *planner_plan(struct planner *p, const struct point *point, struct error *e)

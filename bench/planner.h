@@ -10,6 +10,7 @@
 
 struct planner {
     const struct scenario *scenario; // the caller's
+    bool on_cpu;                     // plans are for a CPU: arithmetic by the weights' type, activations in f32
     struct model model[SCENARIO_MAX_MODELS];
     bool opened[SCENARIO_MAX_MODELS];
     // The plan made last, kept because neighbours share it.

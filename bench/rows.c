@@ -45,9 +45,7 @@ void row_describe(struct result *r, const struct row_context *c, const struct po
     put(r->weights, dtype_name(plan_weight_type(plan)));
     put(r->type_k, dtype_name(plan->kv_k));
     put(r->type_v, dtype_name(plan->kv_v));
-    for (int32_t i = 0; i < plan->n_ops; i++)
-        if (plan->op[i].kind == OP_LINEAR)
-            put(r->compute, dtype_name((enum dtype)plan->op[i].compute));
+    put(r->compute, dtype_name(plan_compute_type(plan)));
     r->kv_bytes_per_token = (int64_t)plan_kv_bytes_per_token(plan);
     r->model_bytes = (int64_t)plan_weight_bytes(plan);
 }

@@ -136,7 +136,7 @@ static bool price(struct runner *r, const struct unit *u, struct subject *s, str
     if (!point_price(u->opened.plan, s->point, &r->hardware, &s->price, e))
         return false;
     s->has_price = true;
-    s->probe_type = u->opened.options.compute;
+    s->probe_type = plan_compute_type(u->opened.plan);
     s->probes_flops = !strcmp(s->price.limit, "compute");
     if (r->has_probe && s->price.roof_ns > r->scenario->timeout_s * 1e9) // by this machine's own ceilings
         snprintf(s->failure, sizeof s->failure, "one sample takes at least %.1f s, --timeout is %g s",
@@ -291,6 +291,8 @@ static bool set_types(struct runner *r, struct unit *u, const struct point *p, s
     u->opened.options.kv_k = options.kv_k;
     u->opened.options.kv_v = options.kv_v;
     u->opened.options.compute = options.compute;
+    u->opened.options.compute_of = options.compute_of;
+    u->opened.options.act = options.act;
     return true;
 }
 

@@ -34,7 +34,6 @@ void verify_add(struct verify_report *report, const struct verify_check *check)
 
 void verify_choose_types(struct opened *o, enum dtype kv)
 {
-    o->options.compute = o->options.act = DTYPE_F32;
     o->options.kv_k = o->options.kv_v = kv;
 }
 

@@ -45,7 +45,7 @@ bool verify_golden(struct opened *o, const struct verify_options *options, const
 // Adds a row, counts it and reports it.
 void verify_add(struct verify_report *report, const struct verify_check *check);
 
-// What all checks compute in: f32 arithmetic and activations, KV as given.
+// What all checks compute in: the arithmetic that the model was opened for, KV as given.
 void verify_choose_types(struct opened *o, enum dtype kv);
 
 #endif

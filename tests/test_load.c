@@ -208,9 +208,9 @@ static void check_moments(const struct tensor *t)
 static void test_random_weights(void **state)
 {
     (void)state;
-    static const enum dtype TYPE[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16,   DTYPE_INT8,   DTYPE_Q8_0, DTYPE_Q4_0,
-                                      DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,   DTYPE_Q2_K,   DTYPE_Q3_K, DTYPE_Q4_K,
-                                      DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_IQ4_XS, DTYPE_MXFP4};
+    static const enum dtype TYPE[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16,   DTYPE_INT8,   DTYPE_Q8_0,  DTYPE_Q4_0,
+                                      DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,   DTYPE_Q2_K,   DTYPE_Q3_K,  DTYPE_Q4_K,
+                                      DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_IQ4_XS, DTYPE_MXFP4, DTYPE_INT4};
     for (size_t k = 0; k < sizeof TYPE / sizeof *TYPE; k++) {
         struct plan plan, again;
         struct weights one, three, other;

@@ -1,6 +1,7 @@
 // What a point runs, needs and costs, against counting by hand.
 #include "bench/open.h"
 #include "bench/planner.h"
+#include "engine/cpu/cpu.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -48,6 +49,68 @@ static void test_types(void **state)
     assert_true(plan->kv_k == DTYPE_INT8 && plan->kv_v == DTYPE_F16);
     struct point file = {.model = 1, .own_weights = true, .own_kv = true};
     assert_int_equal(plan_weight_type(plan_of(&planner, &file)), DTYPE_F16); // as its file stores it
+    planner_free(&planner);
+}
+
+static enum dtype compute_of(const struct plan *plan, enum op_kind kind)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == kind)
+            return (enum dtype)plan->op[i].compute;
+    fail_msg("no such operation");
+    return DTYPE_COUNT;
+}
+
+// A CPU computes by the weights' type, a GPU in 16 bit; a scenario may say otherwise.
+static void test_arithmetic(void **state)
+{
+    (void)state;
+    static const struct {
+        enum dtype weights, cpu, gpu, attention; // attention: of the CPU
+    } CASE[] = {
+        {DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},     {DTYPE_F16, DTYPE_F32, DTYPE_F16, DTYPE_F32},
+        {DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16}, {DTYPE_INT8, DTYPE_INT8, DTYPE_BF16, DTYPE_BF16},
+        {DTYPE_INT4, DTYPE_INT8, DTYPE_BF16, DTYPE_BF16}, {DTYPE_Q6_K, DTYPE_INT8, DTYPE_BF16, DTYPE_BF16},
+    };
+    struct scenario s = scenario_of("{\"model\": \"qwen3-0.6b\"}");
+    struct planner planner;
+    planner_init(&planner, &s);
+    for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+        struct point p = {.weights = CASE[i].weights, .own_kv = true};
+        planner.on_cpu = true;
+        const struct plan *plan = plan_of(&planner, &p);
+        assert_int_equal(compute_of(plan, OP_LINEAR), CASE[i].cpu);
+        assert_int_equal(compute_of(plan, OP_ATTN), CASE[i].attention);
+        assert_int_equal(plan_compute_type(plan), CASE[i].cpu);
+        assert_int_equal(plan->act, DTYPE_F32);
+        planner.on_cpu = false;
+        assert_int_equal(compute_of(plan_of(&planner, &p), OP_LINEAR), CASE[i].gpu);
+    }
+    s.has_compute = true, s.compute = DTYPE_F32;
+    planner.on_cpu = true;
+    struct point p = {.weights = DTYPE_Q8_0, .own_kv = true};
+    assert_int_equal(compute_of(plan_of(&planner, &p), OP_LINEAR), DTYPE_F32);
+    planner_free(&planner);
+}
+
+// In a file of several types each matrix is computed with in its own arithmetic.
+static void test_arithmetic_of_a_mixed_file(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("{\"model\": \"tests/golden/gguf/llama-mqa-q4_0.gguf\"}");
+    struct planner planner;
+    planner_init(&planner, &s);
+    planner.on_cpu = true;
+    struct point own = {.own_weights = true, .own_kv = true};
+    const struct plan *plan = plan_of(&planner, &own);
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == OP_LINEAR)
+            assert_int_equal(plan->op[i].compute, cpu_compute_of((enum dtype)plan->tensor[plan->op[i].weight].dtype));
+    struct error e = {0};
+    assert_true(open_check_compute(plan, &e));
+    s.has_compute = true, s.compute = DTYPE_BF16;
+    assert_false(open_check_compute(plan_of(&planner, &own), &e));
+    assert_int_equal(e.kind, ERROR_UNSUPPORTED);
     planner_free(&planner);
 }
 
@@ -145,8 +208,12 @@ static void test_unsupported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),       cmocka_unit_test(test_kv),
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_price_is_the_sum_of_steps),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_arithmetic_of_a_mixed_file),
+        cmocka_unit_test(test_kv),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_price_is_the_sum_of_steps),
         cmocka_unit_test(test_unsupported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,6 +194,7 @@ bool dtype_from_f32(enum dtype type, const float *in, void *row, size_t n)
         for (size_t i = 0; i < n; i += 32, b += 34)
             store_u16(b, quantize_int8(in + i, (int8_t *)b + 2, 32));
         return true;
+    case DTYPE_INT4:
     case DTYPE_Q4_0:
         for (size_t i = 0; i < n; i += 32, b += 18)
             quantize_q4_0(in + i, b);

@@ -1,8 +1,9 @@
 // Data types of weights, activations and KV, their sizes and exact conversion to and from f32.
 //
 // A row of n values takes n / block * block_bytes + row_bytes bytes. `row_bytes` is what a row carries once (int8: one
-// f16 scale per row: per token and head in a KV cache, per output row in a weight). Block formats are GGUF's;
-// nvfp4 is 16 values with one fp8 scale; fp8_ds_mla packs an MLA row: 512 fp8 values with 4 f32 scales, then 64 in bf16.
+// f16 scale per row: per token and head in a KV cache, per output row in a weight). Block formats are GGUF's, and int4 is
+// Q4_0 by a plain name; nvfp4 is 16 values with one fp8 scale; fp8_ds_mla packs an MLA row: 512 fp8 values with 4 f32
+// scales, then 64 in bf16.
 #ifndef ENGINE_BASE_DTYPE_H
 #define ENGINE_BASE_DTYPE_H
 
@@ -52,7 +53,7 @@ int32_t dtype_block(enum dtype type);
 // Bytes of one row of n values, its scales included. n must be a multiple of dtype_block(type).
 uint64_t dtype_row_bytes(enum dtype type, uint64_t n);
 
-// Converts one row of n values to f32, exactly. False if this type has no conversion (fp8, int4: priced, not computed).
+// Converts one row of n values to f32, exactly. False if this type has no conversion (fp8, nvfp4: priced, not computed).
 bool dtype_to_f32(enum dtype type, const void *row, float *out, size_t n);
 
 // Rounds one row of n values to the type (nearest even for f16, bf16; symmetric absmax for int8). False if none.

@@ -176,5 +176,5 @@ static void mxfp4(const uint8_t *b, float *out)
 dtype_block_reader *const dtype_block_to_f32[DTYPE_COUNT] = {
     [DTYPE_Q8_0] = q8_0,     [DTYPE_Q4_0] = q4_0,     [DTYPE_Q4_1] = q4_1,   [DTYPE_Q5_0] = q5_0, [DTYPE_Q5_1] = q5_1,
     [DTYPE_Q2_K] = q2_k,     [DTYPE_Q3_K] = q3_k,     [DTYPE_Q4_K] = q4_k,   [DTYPE_Q5_K] = q5_k, [DTYPE_Q6_K] = q6_k,
-    [DTYPE_IQ4_NL] = iq4_nl, [DTYPE_IQ4_XS] = iq4_xs, [DTYPE_MXFP4] = mxfp4,
+    [DTYPE_IQ4_NL] = iq4_nl, [DTYPE_IQ4_XS] = iq4_xs, [DTYPE_MXFP4] = mxfp4, [DTYPE_INT4] = q4_0,
 };

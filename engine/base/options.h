@@ -69,7 +69,8 @@ enum command_bit {
     X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type; V keeps its own or its default")                   \
     X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type; K keeps its own or its default")                   \
     X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
-    X(compute, text, "--compute", "", ON_SHAPE, "arithmetic type; default: by the weights")                                 \
+    X(compute, text, "--compute", "", ON_SHAPE | ON_MODEL,                                                                  \
+      "arithmetic of linear layers: f32, bf16, int8; sweep, run and predict: default by the weights, others: f32")          \
     X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC, "tensor-parallel ranks")                                                \
     X(util, real, "--util", "0.9", ON_KVCALC, "share of device memory that may be used")                                    \
     X(weight_bytes, text, "--weight-bytes", "", ON_KVCALC,                                                                  \

@@ -50,6 +50,9 @@ bool model_tensor_name(const struct model *m, const struct tensor_spec *spec, ch
 // Fills rows first .. first+count-1 of tensor number `id` of the plan at `row` (random.c), the same for any division.
 void random_fill(const struct tensor_spec *t, int32_t id, uint64_t seed, int32_t first, int32_t count, void *row);
 
+// A type is computed with if it converts to f32, and can be converted to if it converts from f32 (weights.c).
+bool type_converts(enum dtype type, bool from_f32);
+
 // A row (or part of it) that holds no NaN and no infinity, block scales included (finite.c).
 bool values_finite(enum dtype type, const void *data, uint64_t bytes);
 

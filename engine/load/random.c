@@ -81,6 +81,7 @@ static void set_scales(enum dtype type, uint8_t *block, float limit)
 {
     switch (type) {
     case DTYPE_Q8_0: put_f16(block, limit / 128); break;
+    case DTYPE_INT4:
     case DTYPE_Q4_0: put_f16(block, limit / 8); break;
     case DTYPE_Q4_1: put_f16s(block, limit / 8, limit * (-7.5f / 8)); break; // 16 steps, centred
     case DTYPE_Q5_0: put_f16(block, limit / 16); break;

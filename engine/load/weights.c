@@ -78,8 +78,7 @@ static bool check_shape(const struct model *m, const struct tensor_spec *t, cons
                      fused ? text_print(s->name, stored) : name_of(m, t, name), shape, expected);
 }
 
-// A type is computed with if it converts to f32, and can be converted to if it converts from f32.
-static bool converts(enum dtype type, bool from_f32)
+bool type_converts(enum dtype type, bool from_f32)
 {
     float value[BLOCK_MAX] = {0};
     uint8_t row[4 * BLOCK_MAX] = {0};
@@ -170,7 +169,7 @@ static bool find_origin(const struct model *m, const struct tensor_spec *t, stru
         return true;
     }
     o->source = SOURCE_COPIED;
-    return s->dtype == wanted || converts(wanted, true) ||
+    return s->dtype == wanted || type_converts(wanted, true) ||
            error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' of type %s cannot be converted to %s", m->path,
                      name_of(m, t, name), s->type, dtype_name(wanted));
 }
@@ -182,7 +181,7 @@ static bool find_origins(struct loading *l, struct error *e)
         const struct tensor_spec *t = &l->plan->tensor[i];
         if (m->format != MODEL_RANDOM && !find_origin(m, t, &l->origin[i], e))
             return false;
-        if (!converts((enum dtype)t->dtype, false))
+        if (!type_converts((enum dtype)t->dtype, false))
             return error_set(e, ERROR_UNSUPPORTED, "'%s': nothing here computes with %s weights", m->path,
                              dtype_name((enum dtype)t->dtype));
     }

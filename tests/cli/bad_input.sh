@@ -62,8 +62,8 @@ echo '{"name": "bad", "hard": {"bandwidth_GBps": 1e-300, "peak_TFLOPS": {"bf16":
 run 3 'hardware that takes ages' "$KVBENCH" predict --model qwen3-0.6b --hardware "$WORK/slowest.json" --ops
 one_err
 run 0 'the longest context there is' "$KVCALC" --model llama-3-8b --gpu h100-sxm --context 2147483647 --batch 1
-run 3 'weights of a type without a kernel' "$KVBENCH" run --model qwen3-0.6b --context 64 --weights int8
-err "int8.*kvbench list formats"
+run 3 'weights of a type without a kernel' "$KVBENCH" run --model qwen3-0.6b --context 64 --weights nvfp4
+err "nvfp4.*kvbench list formats"
 one_err
 run 3 'a model that does not fit' "$KVBENCH" run --quiet --model llama-3.1-405b --context 64
 err "'llama-3.1-405b' needs .* of memory"
