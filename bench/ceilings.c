@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_MOMENTS = 101, FLOPS_PROBE_NS = 3 * 1000 * 1000 };
+enum { MAX_MOMENTS = 101, FLOPS_PROBE_NS = 3 * 1000 * 1000, READ_PROBE_NS = 2 * 1000 * 1000 };
 enum { SELECT_READS = 3, LOOKS = 8 }; // reads by each loop to find the best; probes of a ceiling in one moment
 #define PAUSE_S 1.4                   // seven moments span ten seconds
 #define NOISY_CEILING 0.25            // of (p90 - p10) / median: more says that something else was at work
@@ -144,7 +144,7 @@ static double best_flops(struct team *team, enum dtype type)
 {
     double best = 0;
     for (int32_t i = 0; i < LOOKS; i++) { // each as long as the probe beside a sample
-        double rate = probe_flops(team, type, FLOPS_PROBE_NS);
+        double rate = probe_flops(team, probe_arithmetic_of(type), FLOPS_PROBE_NS);
         best = rate > best ? rate : best;
     }
     return best;
@@ -250,7 +250,7 @@ bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, cons
                         struct error *e)
 {
     struct loop loop = read_note(hw);
-    *p = (struct ceiling_probe){.streams = loop.streams, .threads = options->threads};
+    *p = (struct ceiling_probe){.hw = hw, .streams = loop.streams, .threads = options->threads};
     if (!team_open(&p->team, options->threads, options->cpu_list, e))
         return false;
     if (probe_buffer_open(&p->buffer, p->team, buffer_bytes(p->team), loop.huge_pages, e))
@@ -266,12 +266,18 @@ void ceiling_probe_close(struct ceiling_probe *p)
     *p = (struct ceiling_probe){0};
 }
 
-double ceiling_probe_read(struct ceiling_probe *p)
+// What levels keep is probed as it is kept: by going over a set again that was just gone over.
+double ceiling_probe_read(struct ceiling_probe *p, uint64_t streamed)
 {
-    return probe_read(p->buffer, p->team, 0, p->streams);
+    struct probe_loop loop = {.action = PROBE_READ, .streams = p->streams};
+    if (!streamed || hardware_from_memory(p->hw, streamed))
+        return probe_read(p->buffer, p->team, 0, p->streams);
+    int64_t once_ns = (int64_t)((double)streamed / hardware_stream(p->hw, streamed).value * 1e9);
+    probe_window(p->buffer, p->team, loop, streamed, 2 * once_ns);
+    return probe_window(p->buffer, p->team, loop, streamed, once_ns > READ_PROBE_NS ? once_ns : READ_PROBE_NS);
 }
 
 double ceiling_probe_flops(struct ceiling_probe *p, enum dtype type)
 {
-    return probe_flops(p->team, type, FLOPS_PROBE_NS);
+    return probe_flops(p->team, probe_arithmetic_of(type), FLOPS_PROBE_NS);
 }

@@ -41,6 +41,7 @@ bool ceiling_raise(struct hw_value *ceiling, struct ceiling_best *b);
 
 // The ceiling now. Opened once per team size; a probe takes some milliseconds and allocates nothing.
 struct ceiling_probe {
+    const struct hardware *hw; // the caller's
     struct team *team;
     struct probe_buffer *buffer;
     int32_t streams, threads; // threads: as asked for
@@ -48,8 +49,9 @@ struct ceiling_probe {
 // hw: from ceilings_measure or its file: the probe runs the read loop that was best then.
 bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, const struct ceilings_options *options,
                         struct error *e);
-void ceiling_probe_close(struct ceiling_probe *p);                    // accepts zeroed
-double ceiling_probe_read(struct ceiling_probe *p);                   // bytes/s
+void ceiling_probe_close(struct ceiling_probe *p); // accepts zeroed
+// Bytes/s of a step that streams so many: read from main memory, or a set of that size where levels of hw keep some of it.
+double ceiling_probe_read(struct ceiling_probe *p, uint64_t streamed);
 double ceiling_probe_flops(struct ceiling_probe *p, enum dtype type); // FLOP/s, 0: no such arithmetic here
 
 #endif

@@ -198,7 +198,8 @@ static double probe(struct bench *b, const struct subject *s)
     if (!b->probe)
         return 0;
     settle();
-    double rate = s->probes_flops ? ceiling_probe_flops(b->probe, s->probe_type) : ceiling_probe_read(b->probe);
+    double rate =
+        s->probes_flops ? ceiling_probe_flops(b->probe, s->probe_type) : ceiling_probe_read(b->probe, s->price.stream_bytes);
     settle();
     return rate;
 }

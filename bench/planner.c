@@ -99,6 +99,7 @@ static void add_prediction(struct prediction *sum, const struct prediction *step
     sum->roof_total_ns += step->roof_total_ns;
     sum->spans_ns += step->spans_ns;
     sum->roof_spread += step->roof_spread * step->roof_ns; // divided by the sum at the end
+    sum->stream_bytes = step->stream_bytes > sum->stream_bytes ? step->stream_bytes : sum->stream_bytes;
     cost_add(&sum->cost, &step->cost);
     memcpy(sum->source, step->source, sizeof sum->source);
     for (int i = 0; i < 3; i++)

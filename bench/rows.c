@@ -160,7 +160,10 @@ static bool roof_at(const struct row_context *c, const struct subject *s, double
     struct hardware hw = *c->hw;
     struct prediction p;
     enum dtype type = hardware_compute_type(&hw, s->probe_type);
-    *(s->probes_flops ? &hw.peak[ROOF_ATTAINABLE][type].value : &hw.bandwidth[ROOF_ATTAINABLE].value) = probe;
+    if (s->probes_flops)
+        hw.peak[ROOF_ATTAINABLE][type].value = probe;
+    else
+        hardware_set_stream(&hw, s->price.stream_bytes, probe);
     if (!point_price(c->plan, s->point, &hw, &p, e))
         return false;
     *roof_ns = p.roof_ns;
@@ -225,7 +228,9 @@ static void put_verdict(struct result *r, const struct subject *s)
         add_reason(r, "%.0f ns is less than the bound of %.0f ns: the hardware's hard peaks or our count are wrong",
                    r->median_ns, r->bound_ns);
     } else if (r->roof_fraction > 1)
-        add_reason(r, "%.2f times as fast as its roof: its data stays in caches, or the ceiling is none", r->roof_fraction);
+        add_reason(r,
+                   "%.2f times as fast as its roof: more of its data stays in caches than is known, or the ceiling is none",
+                   r->roof_fraction);
 }
 
 // The ceiling beside the samples against the one the roof is made of: below it something else was at work, which
@@ -234,7 +239,8 @@ static void remark_probe(struct result *r, const struct row_context *c, const st
 {
     enum dtype type = hardware_compute_type(c->hw, s->probe_type);
     double probe = stats_median(s->probe, s->n_samples);
-    double ceiling = s->probes_flops ? c->hw->peak[ROOF_ATTAINABLE][type].value : c->hw->bandwidth[ROOF_ATTAINABLE].value;
+    double ceiling =
+        s->probes_flops ? c->hw->peak[ROOF_ATTAINABLE][type].value : hardware_stream(c->hw, s->price.stream_bytes).value;
     if (probe > 0 && ceiling > 0 && fabs(probe / ceiling - 1) > FAR_PROBE)
         add_reason(r, "probes found %.0f %% of the %s ceiling; %.0f %% of the roof at the full one", 100 * probe / ceiling,
                    s->probes_flops ? dtype_name(type) : "read", 100 * r->roof_ns / r->median_ns);

@@ -183,6 +183,8 @@ static bool raise_ceiling(struct runner *r, const struct subject *s, int32_t fro
     double was = attained->value, rate = 0;
     for (int32_t i = from; i < s->n_samples; i++)
         rate = s->probe[i] > rate ? s->probe[i] : rate;
+    if (!s->probes_flops && !hardware_from_memory(&r->hardware, s->price.stream_bytes))
+        return true; // the probe was of a cache
     ceiling_best_add(best, rate);
     if (!r->has_probe || !ceiling_raise(attained, best))
         return true;

@@ -72,7 +72,7 @@ static bool price_load(const struct plan *plan, const struct hardware *hw, const
         return false;
     if (!roofline_check(hw, &cost, e))
         return false;
-    struct roof_time bound = roofline_bound(hw, &cost, false), attainable = roofline_attainable(hw, &cost);
+    struct roof_time bound = roofline_bound(hw, &cost, false), attainable = roofline_attainable(hw, &cost, false);
     out->weight_read_bytes = cost.weight_bytes;
     out->kv_bytes_total = cost.kv_read_bytes;
     out->flops = cost_flops(&cost);

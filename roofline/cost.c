@@ -13,6 +13,7 @@ void cost_add(struct cost *sum, const struct cost *c)
     size_add(sum->kv_read_bytes, c->kv_read_bytes, &sum->kv_read_bytes);
     size_add(sum->kv_write_bytes, c->kv_write_bytes, &sum->kv_write_bytes);
     size_add(sum->act_bytes, c->act_bytes, &sum->act_bytes);
+    sum->act_distance = c->act_distance > sum->act_distance ? c->act_distance : sum->act_distance;
     size_add(sum->link_bytes, c->link_bytes, &sum->link_bytes);
     for (int t = 0; t < DTYPE_COUNT; t++)
         size_add(sum->flops[t], c->flops[t], &sum->flops[t]);
@@ -51,7 +52,8 @@ bool cost_walk_init(struct cost_walk *w, const struct plan *plan, struct error *
     *w = (struct cost_walk){.plan = plan};
     w->last_use = calloc(4 * n_slots, sizeof *w->last_use);
     w->charged = calloc(n_tensors, sizeof *w->charged);
-    if (!w->last_use || !w->charged) {
+    w->written_at = calloc(n_slots, sizeof *w->written_at);
+    if (!w->last_use || !w->charged || !w->written_at) {
         cost_walk_free(w);
         return error_set(e, ERROR_MEMORY, "no memory to price '%s'", plan->model);
     }
@@ -71,6 +73,7 @@ void cost_walk_free(struct cost_walk *w)
 {
     free(w->last_use); // the first of four arrays
     free(w->charged);
+    free(w->written_at);
     *w = (struct cost_walk){0};
 }
 
@@ -176,9 +179,9 @@ bool cost_walk_begin(struct cost_walk *w, const struct batch *batch, const struc
     const struct plan *plan = w->plan;
     if (spans && !check_cover(plan, spans, n_spans, e))
         return false;
-    w->batch = batch, w->spans = spans, w->op = w->span = 0;
+    w->batch = batch, w->spans = spans, w->op = w->span = 0, w->moved = 0;
     for (int32_t s = 0; s < plan->n_slots; s++)
-        w->read_by[s] = -1;
+        w->read_by[s] = -1, w->written_at[s] = 0;
     memset(w->charged, 0, (size_t)plan->n_tensors * sizeof *w->charged);
     for (int32_t g = 0; g < plan->n_kv_groups; g++)
         count_positions(w, g);
@@ -208,8 +211,9 @@ static uint64_t slot_bytes(const struct cost_walk *w, int32_t slot, uint64_t row
     return rows * dtype_row_bytes(w->plan->act, (uint64_t)w->plan->slot[slot].width);
 }
 
-// Slots from outside are read once per span; slots made here are written only if somebody needs them later.
-static uint64_t edge_bytes(struct cost_walk *w, const struct op *op, const struct span *span)
+// Slots from outside are read once per span; slots made here are written only if somebody needs them later. *distance: of
+// what is read, as struct cost has it; what is written has not been anywhere yet.
+static uint64_t edge_bytes(struct cost_walk *w, const struct op *op, const struct span *span, uint64_t *distance)
 {
     uint64_t bytes = 0, rows = rows_of(w, op);
     for (int k = 0; k < 3; k++) {
@@ -219,7 +223,9 @@ static uint64_t edge_bytes(struct cost_walk *w, const struct op *op, const struc
         uint64_t paid = w->read_by[slot] == span->first ? (uint64_t)w->read_rows[slot] : 0;
         if (rows <= paid)
             continue;
-        bytes += slot_bytes(w, slot, rows - paid);
+        uint64_t read = slot_bytes(w, slot, rows - paid), since = w->moved - w->written_at[slot] + read;
+        bytes += read;
+        *distance = since > *distance ? since : *distance;
         w->read_by[slot] = span->first;
         w->read_rows[slot] = (int32_t)rows;
     }
@@ -285,7 +291,8 @@ static void cost_of_op(struct cost_walk *w, const struct op *op, const struct sp
 {
     const struct plan *plan = w->plan;
     uint64_t rows = rows_of(w, op), read = UINT64_MAX, *flops = &out->flops[op->compute];
-    *out = (struct cost){.act_bytes = edge_bytes(w, op, span)};
+    uint64_t distance = 0, act_bytes = edge_bytes(w, op, span, &distance);
+    *out = (struct cost){.act_bytes = act_bytes, .act_distance = distance > act_bytes ? distance : act_bytes};
     switch ((enum op_kind)op->kind) {
     case OP_EMBED:
     case OP_POSITION: read = rows * row_bytes_of(plan, op->weight); break;
@@ -320,7 +327,12 @@ bool cost_walk_next(struct cost_walk *w, struct cost *out)
     struct span alone = {.first = w->op, .count = 1};
     if (w->spans && w->op == w->spans[w->span].first + w->spans[w->span].count)
         w->span++;
-    cost_of_op(w, &w->plan->op[w->op], w->spans ? &w->spans[w->span] : &alone, out);
+    const struct op *op = &w->plan->op[w->op];
+    cost_of_op(w, op, w->spans ? &w->spans[w->span] : &alone, out);
+    size_add(w->moved, cost_bytes(out), &w->moved);
+    size_add(w->moved, out->act_bytes, &w->moved);
+    if (op->out >= 0)
+        w->written_at[op->out] = w->moved;
     w->op++;
     return true;
 }

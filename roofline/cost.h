@@ -16,6 +16,8 @@ struct cost {
     uint64_t kv_read_bytes;       // positions attended by the rows of each sequence, each once, scales included; states
     uint64_t kv_write_bytes;      // one position per row; states
     uint64_t act_bytes;           // slots read and written across the span's edge
+    uint64_t act_distance;        // of one operation: bytes moved since the longest-waiting of those it reads was written,
+                                  // itself included; sums keep the largest
     uint64_t link_bytes;          // moved per rank: 2(n-1)/n of an all-reduce
     uint64_t flops[DTYPE_COUNT];  // by compute type; a multiply-add is 2
 };
@@ -35,6 +37,8 @@ struct cost_walk {
     int32_t op, span;             // next operation, and the span it is in
     int32_t *last_use, *writer;   // [n_slots] operation that last reads it, that writes it
     int32_t *read_by, *read_rows; // [n_slots] span (its first operation) that last paid for reading it, and how many rows
+    uint64_t moved;               // bytes of the operations so far
+    uint64_t *written_at;         // [n_slots] `moved` when it was written
     uint64_t *charged;            // [n_tensors] bytes already charged in this step
     uint64_t pairs[PLAN_MAX_KV_GROUPS];     // (row, key) pairs attended in one layer of the group
     uint64_t positions[PLAN_MAX_KV_GROUPS]; // KV positions read in one layer of the group

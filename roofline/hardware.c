@@ -41,13 +41,14 @@ static bool read_number(const cJSON *json, const char *where, const char *key, d
 static bool read_value(const cJSON *json, const char *where, const char *key, double unit, struct hw_value *out,
                        struct error *e)
 {
-    static const char *const KEYS[] = {"value", "method", "n", "spread", "date", "source"};
+    static const char *const KEYS[] = {"value", "method", "n", "median", "spread", "date", "source"};
     const cJSON *member = json_member(json, key);
     if (!cJSON_IsObject(member))
         return read_number(json, where, key, unit, &out->value, e);
-    if (!json_known_keys(member, where, KEYS, 6, e) || !read_number(member, where, "value", unit, &out->value, e) ||
+    if (!json_known_keys(member, where, KEYS, 7, e) || !read_number(member, where, "value", unit, &out->value, e) ||
         !read_text(member, where, "method", out->method, sizeof out->method, e) ||
         !json_i32(member, where, "n", 0, INT32_MAX, &out->n, e) ||
+        !read_number(member, where, "median", unit, &out->median, e) ||
         !json_f64(member, where, "spread", 0, 1e3, &out->spread, e) ||
         !read_text(member, where, "date", out->date, sizeof out->date, e) ||
         !read_text(member, where, "source", out->source, sizeof out->source, e))
@@ -68,19 +69,6 @@ static bool read_peaks(const cJSON *json, const char *where, struct hw_value *pe
     return true;
 }
 
-static bool read_kind(const cJSON *json, const char *where, enum roof_kind kind, struct hardware *hw, struct error *e)
-{
-    static const char *const KEYS[] = {"bandwidth_GBps", "peak_TFLOPS"};
-    const cJSON *member = json_member(json, KIND_NAME[kind]), *peaks;
-    if (!member)
-        return true;
-    if (!json_known_keys(member, where, KEYS, 2, e) ||
-        !read_value(member, where, "bandwidth_GBps", GIGA, &hw->bandwidth[kind], e))
-        return error_prefix(e, "'%s'", KIND_NAME[kind]);
-    peaks = json_member(member, "peak_TFLOPS");
-    return !peaks || read_peaks(peaks, where, hw->peak[kind], e) || error_prefix(e, "'%s'", KIND_NAME[kind]);
-}
-
 static bool read_bytes(const cJSON *json, const char *where, const char *key, uint64_t *out, struct error *e)
 {
     double bytes = 0;
@@ -88,6 +76,53 @@ static bool read_bytes(const cJSON *json, const char *where, const char *key, ui
         return false;
     *out = (uint64_t)bytes;
     return true;
+}
+
+static bool read_level(const cJSON *json, const char *where, struct hw_level *level, struct error *e)
+{
+    static const char *const KEYS[] = {"name", "capacity_MiB", "fade_MiB", "read_GBps"};
+    if (!json_known_keys(json, where, KEYS, 4, e) || !read_text(json, where, "name", level->name, sizeof level->name, e) ||
+        !read_bytes(json, where, "capacity_MiB", &level->bytes, e) ||
+        !read_bytes(json, where, "fade_MiB", &level->fade_bytes, e) ||
+        !read_value(json, where, "read_GBps", GIGA, &level->bandwidth, e))
+        return false;
+    if (level->fade_bytes < level->bytes)
+        level->fade_bytes = level->bytes;
+    return (level->bytes && level->bandwidth.value > 0) ||
+           error_set(e, ERROR_FILE, "'%s': a level needs 'capacity_MiB' and 'read_GBps'", where);
+}
+
+static bool read_levels(const cJSON *list, const char *where, struct hardware *hw, struct error *e)
+{
+    const cJSON *item;
+    if (list && !cJSON_IsArray(list))
+        return error_set(e, ERROR_FILE, "'%s': 'levels' is not a list", where);
+    cJSON_ArrayForEach(item, list)
+    {
+        struct hw_level *level = &hw->level[hw->n_levels];
+        if (hw->n_levels == HARDWARE_LEVELS)
+            return error_set(e, ERROR_FILE, "'%s': more than %d 'levels'", where, HARDWARE_LEVELS);
+        if (!read_level(item, where, level, e))
+            return error_prefix(e, "'levels'");
+        if (hw->n_levels++ && (level->bytes <= level[-1].bytes || level->bandwidth.value > level[-1].bandwidth.value))
+            return error_set(e, ERROR_FILE, "'%s': expected 'levels' in order of size, each slower than the one before",
+                             where);
+    }
+    return true;
+}
+
+static bool read_kind(const cJSON *json, const char *where, enum roof_kind kind, struct hardware *hw, struct error *e)
+{
+    static const char *const KEYS[] = {"bandwidth_GBps", "peak_TFLOPS", "levels"};
+    const cJSON *member = json_member(json, KIND_NAME[kind]), *peaks;
+    if (!member)
+        return true;
+    if (!json_known_keys(member, where, KEYS, kind == ROOF_ATTAINABLE ? 3 : 2, e) ||
+        !read_value(member, where, "bandwidth_GBps", GIGA, &hw->bandwidth[kind], e) ||
+        !read_levels(json_member(member, "levels"), where, hw, e))
+        return error_prefix(e, "'%s'", KIND_NAME[kind]);
+    peaks = json_member(member, "peak_TFLOPS");
+    return !peaks || read_peaks(peaks, where, hw->peak[kind], e) || error_prefix(e, "'%s'", KIND_NAME[kind]);
 }
 
 static bool knows_something(const struct hardware *hw)
@@ -112,7 +147,7 @@ bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, s
         "source",     "pcie_GBps_per_dir",
         "hard",       "datasheet",
         "attainable", "note",
-        "cuda_MiB",
+        "cuda_MiB",   "survey",
     };
     *hw = (struct hardware){0};
     if (!json_known_keys(json, where, KEYS, sizeof KEYS / sizeof *KEYS, e) ||
@@ -188,15 +223,31 @@ static void write_value(cJSON *json, const char *key, double unit, const struct 
     write_number(o, "value", v->value / unit);
     write_text(o, "method", v->method);
     write_number(o, "n", v->n);
+    write_number(o, "median", v->median / unit);
     write_number(o, "spread", v->spread);
     write_text(o, "date", v->date);
     write_text(o, "source", v->source);
+}
+
+static void write_levels(cJSON *json, const struct hardware *hw)
+{
+    cJSON *list = hw->n_levels ? cJSON_AddArrayToObject(json, "levels") : NULL;
+    for (int32_t i = 0; i < hw->n_levels; i++) {
+        cJSON *o = cJSON_CreateObject();
+        write_text(o, "name", hw->level[i].name);
+        write_number(o, "capacity_MiB", (double)hw->level[i].bytes / MIB);
+        write_number(o, "fade_MiB", (double)hw->level[i].fade_bytes / MIB);
+        write_value(o, "read_GBps", GIGA, &hw->level[i].bandwidth);
+        cJSON_AddItemToArray(list, o);
+    }
 }
 
 static void write_kind(cJSON *json, enum roof_kind kind, const struct hardware *hw)
 {
     cJSON *o = cJSON_CreateObject(), *peaks = cJSON_CreateObject();
     write_value(o, "bandwidth_GBps", GIGA, &hw->bandwidth[kind]);
+    if (kind == ROOF_ATTAINABLE)
+        write_levels(o, hw);
     for (int t = 0; t < DTYPE_COUNT; t++)
         write_value(peaks, dtype_name((enum dtype)t), TERA, &hw->peak[kind][t]);
     if (cJSON_GetArraySize(peaks))
@@ -272,6 +323,78 @@ double hardware_peak(const struct hardware *hw, enum roof_kind kind, enum dtype 
 double hardware_bandwidth(const struct hardware *hw, enum roof_kind kind)
 {
     return hw->bandwidth[kind].value;
+}
+
+uint64_t hardware_cache(const struct hardware *hw)
+{
+    uint64_t largest = hw->n_levels ? hw->level[hw->n_levels - 1].bytes : 0;
+    return largest > hw->cache_bytes ? largest : hw->cache_bytes;
+}
+
+static uint64_t level_keeps(const struct hw_level *level, uint64_t distance)
+{
+    if (distance <= level->bytes)
+        return distance;
+    if (distance >= level->fade_bytes)
+        return 0;
+    double left = (double)(level->fade_bytes - distance) / (double)(level->fade_bytes - level->bytes);
+    return (uint64_t)((double)level->bytes * left);
+}
+
+// Levels up to the i-th together: an inner one's bytes may be in the outer one too.
+static uint64_t levels_keep(const struct hardware *hw, int32_t n, uint64_t distance)
+{
+    uint64_t most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t kept = level_keeps(&hw->level[i], distance);
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
+uint64_t hardware_kept(const struct hardware *hw, uint64_t distance)
+{
+    return levels_keep(hw, hw->n_levels, distance);
+}
+
+bool hardware_from_memory(const struct hardware *hw, uint64_t distance)
+{
+    return !hardware_kept(hw, distance);
+}
+
+static const struct hw_value *best_bandwidth(const struct hardware *hw)
+{
+    for (int kind = ROOF_ATTAINABLE; kind > ROOF_HARD; kind--)
+        if (hw->bandwidth[kind].value > 0)
+            return &hw->bandwidth[kind];
+    return &hw->bandwidth[ROOF_HARD];
+}
+
+struct hw_value hardware_stream(const struct hardware *hw, uint64_t distance)
+{
+    struct hw_value memory = *best_bandwidth(hw);
+    if (!(memory.value > 0) || !distance || hardware_from_memory(hw, distance))
+        return memory;
+    double left = (double)(distance - hardware_kept(hw, distance)), s = left / memory.value, spread = s * memory.spread;
+    for (int32_t i = 0; i < hw->n_levels; i++) {
+        const struct hw_value *v = &hw->level[i].bandwidth;
+        double bytes = (double)(levels_keep(hw, i + 1, distance) - levels_keep(hw, i, distance));
+        s += bytes / v->value;
+        spread += bytes / v->value * v->spread;
+    }
+    memory.value = (double)distance / s;
+    memory.spread = spread / s;
+    return memory;
+}
+
+void hardware_set_stream(struct hardware *hw, uint64_t distance, double rate)
+{
+    double was = hardware_stream(hw, distance).value;
+    if (!(was > 0))
+        return;
+    hw->bandwidth[ROOF_ATTAINABLE].value = best_bandwidth(hw)->value * rate / was;
+    for (int32_t i = 0; i < hw->n_levels; i++)
+        hw->level[i].bandwidth.value *= rate / was;
 }
 
 double hardware_link(const struct hardware *hw)

@@ -2,10 +2,11 @@
 //
 // {"name": "h100-sxm", "title": "H100 SXM", "aliases": ["h100"], "vendor": "NVIDIA", "kind": "gpu", "arch": "Hopper",
 //  "memory_MiB": 81559, "cuda_MiB": 81080, "cache_MiB": 50, "link": "NVLink4", "link_GBps_bidir": 900, "pcie_GBps_per_dir":
-//  63, "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...},
-//  "source": "...", "note": "..."}
-// VALUE is a number, or {"value": 3352.3, "method": "derived", "n": 7, "spread": 0.02, "date": "2025-01-31", "source":
-// "..."}.
+//  63, "hard": {"bandwidth_GBps": VALUE, "peak_TFLOPS": {"bf16": VALUE, ...}}, "datasheet": {...}, "attainable": {...,
+//  "levels": [{"name": "L3", "capacity_MiB": 32, "fade_MiB": 128, "read_GBps": VALUE}]}, "source": "...", "note": "...",
+//  "survey": [what else `kvbench ceilings` measured; not read here]}
+// VALUE is a number, or {"value": 3352.3, "method": "derived", "n": 7, "median": 3300, "spread": 0.02, "date":
+// "2025-01-31", "source": "..."}.
 #ifndef ROOFLINE_HARDWARE_H
 #define ROOFLINE_HARDWARE_H
 
@@ -21,10 +22,20 @@ struct hw_value {
     double value;    // bytes/s or FLOP/s
     char method[12]; // "printed", "derived", "measured", "published"
     int32_t n;       // samples behind it, 0 if not measured
+    double median;   // of them, in the unit of value; 0 if unknown
     double spread;   // relative, (p90 - p10) / median, 0 if unknown
     char date[12];   // YYYY-MM-DD or ""
     char source[160];
 };
+
+// A cache, as loops find it that go over a set of bytes again and again, all threads together. Sets up to `bytes` are read
+// from it; of larger ones it keeps linearly less, and nothing from fade_bytes on. Levels are in order of size, and slower.
+struct hw_level {
+    char name[16]; // "L2"
+    uint64_t bytes, fade_bytes;
+    struct hw_value bandwidth; // attainable, read
+};
+enum { HARDWARE_LEVELS = 4 };
 
 struct hardware {
     char name[64], title[96];            // "h100-sxm", "H100 SXM"
@@ -34,9 +45,11 @@ struct hardware {
     uint64_t cache_bytes; // what can outlive a step on the chip (L2, and L3 or Infinity Cache behind it), 0: unknown
     struct hw_value bandwidth[ROOF_KINDS];         // main memory, read, bytes/s
     struct hw_value peak[ROOF_KINDS][DTYPE_COUNT]; // dense FLOP/s by compute type
-    char link[48];                                 // "NVLink4"
-    double link_bytes_per_s_bidir;                 // both directions together, 0: none
-    double pcie_bytes_per_s;                       // each direction, 0: unknown
+    struct hw_level level[HARDWARE_LEVELS];        // [n_levels]; none: all is read from main memory
+    int32_t n_levels;
+    char link[48];                 // "NVLink4"
+    double link_bytes_per_s_bidir; // both directions together, 0: none
+    double pcie_bytes_per_s;       // each direction, 0: unknown
     char source[512], note[512];
 };
 
@@ -62,6 +75,18 @@ enum dtype hardware_compute_type(const struct hardware *hw, enum dtype compute);
 // 0 if unknown.
 double hardware_peak(const struct hardware *hw, enum roof_kind kind, enum dtype compute);
 double hardware_bandwidth(const struct hardware *hw, enum roof_kind kind);
+
+// What caches hold at most between steps: cache_bytes, or the largest level where that is more.
+uint64_t hardware_cache(const struct hardware *hw);
+// Of `distance` bytes that are gone over again and again, how many are still in a cache when they are wanted.
+uint64_t hardware_kept(const struct hardware *hw, uint64_t distance);
+// The rate at which bytes are read again of which `distance` are gone over in between, themselves included: each level's
+// for what it keeps, the main memory's for the rest; its spread likewise. Without levels the best known bandwidth.
+struct hw_value hardware_stream(const struct hardware *hw, uint64_t distance);
+// The memory of a moment in which that stream has another rate: all levels change by the same factor.
+void hardware_set_stream(struct hardware *hw, uint64_t distance, double rate);
+// True if levels keep nothing of it: the stream is the main memory's.
+bool hardware_from_memory(const struct hardware *hw, uint64_t distance);
 
 // Bytes/s of one rank's link in one direction: half of the bidirectional rate, else PCIe's; 0 if unknown.
 double hardware_link(const struct hardware *hw);

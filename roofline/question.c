@@ -244,7 +244,7 @@ bool question_prefill_ns(const struct question *q, int32_t batch, double *ns, st
     for (int32_t s = 0; ok && s < q->pp; s++) {
         ok = cost_of_step(&q->stage[s], &prompts, NULL, 0, &cost, e) && roofline_check(&q->hardware, &cost, e);
         struct roof_time bound = roofline_bound(&q->hardware, &cost, false);
-        *ns += ok ? bound.ns > 0 ? bound.ns : roofline_attainable(&q->hardware, &cost).ns : 0;
+        *ns += ok ? bound.ns > 0 ? bound.ns : roofline_attainable(&q->hardware, &cost, false).ns : 0;
     }
     batch_free(&prompts);
     return ok;

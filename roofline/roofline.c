@@ -1,13 +1,16 @@
 #include "roofline/roofline.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 // Ceilings of one pricing, chosen once.
 struct ceilings {
-    const struct hw_value *bandwidth, *peak[DTYPE_COUNT]; // NULL: unknown
-    double link;                                          // bytes/s, 0: none
-    enum roof_kind weakest;                               // of the kinds used, the one furthest from what a machine attains
+    const struct hardware *hw;
+    struct hw_value bandwidth;                // of weights and KV, by the bytes the step streams; value 0: unknown
+    const struct hw_value *peak[DTYPE_COUNT]; // NULL: unknown
+    double link;                              // bytes/s, 0: none
+    enum roof_kind weakest;                   // of the kinds used, the one furthest from what a machine attains
 };
 
 enum limit { LIMIT_BANDWIDTH, LIMIT_COMPUTE, LIMIT_LINK, LIMITS };
@@ -53,17 +56,31 @@ static const struct hw_value *known(const struct hw_value *v)
 
 static struct ceilings hard_ceilings(const struct hardware *hw)
 {
-    struct ceilings c = {.bandwidth = known(&hw->bandwidth[ROOF_HARD]), .link = hardware_link(hw)};
+    struct ceilings c = {.hw = hw, .bandwidth = hw->bandwidth[ROOF_HARD], .link = hardware_link(hw)};
     for (int t = 0; t < DTYPE_COUNT; t++)
         c.peak[t] = known(&hw->peak[ROOF_HARD][hardware_compute_type(hw, (enum dtype)t)]);
     return c;
 }
 
-// The best known of each; the kinds are in order of how near they are to what a machine attains.
-static struct ceilings best_ceilings(const struct hardware *hw, const struct cost *used)
+// Of a step that streams so many bytes and then does so again: what levels keep does not come from main memory, whose hard
+// peak is the only one known.
+static struct ceilings hard_ceilings_kept(const struct hardware *hw, uint64_t streamed)
+{
+    struct ceilings c = hard_ceilings(hw);
+    uint64_t left = streamed - hardware_kept(hw, streamed);
+    if (left < streamed)
+        c.bandwidth.value = left                    ? c.bandwidth.value * (double)streamed / (double)left
+                            : c.bandwidth.value > 0 ? INFINITY
+                                                    : 0;
+    return c;
+}
+
+// The best known of each; the kinds are in order of how near they are to what a machine attains. streamed 0: from main
+// memory.
+static struct ceilings best_ceilings(const struct hardware *hw, const struct cost *used, uint64_t streamed)
 {
     enum roof_kind kind = roofline_bandwidth_kind(hw);
-    struct ceilings c = {.bandwidth = known(&hw->bandwidth[kind]), .link = hardware_link(hw), .weakest = kind};
+    struct ceilings c = {.hw = hw, .bandwidth = hardware_stream(hw, streamed), .link = hardware_link(hw), .weakest = kind};
     for (int t = 0; t < DTYPE_COUNT; t++) {
         kind = roofline_peak_kind(hw, (enum dtype)t);
         c.peak[t] = known(&hw->peak[kind][hardware_compute_type(hw, (enum dtype)t)]);
@@ -78,12 +95,12 @@ static bool ceilings_suffice(const struct ceilings *c, const struct cost *cost)
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (cost->flops[t] && !c->peak[t])
             return false;
-    return c->bandwidth && (!cost->link_bytes || c->link > 0);
+    return c->bandwidth.value > 0 && (!cost->link_bytes || c->link > 0);
 }
 
 static struct times times_of(const struct ceilings *c, const struct cost *cost, uint64_t bytes)
 {
-    struct times t = {.part[LIMIT_BANDWIDTH] = (double)bytes / c->bandwidth->value * 1e9};
+    struct times t = {.part[LIMIT_BANDWIDTH] = (double)bytes / c->bandwidth.value * 1e9};
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (cost->flops[i])
             t.part[LIMIT_COMPUTE] += (double)cost->flops[i] / c->peak[i]->value * 1e9;
@@ -96,7 +113,7 @@ static struct times times_of(const struct ceilings *c, const struct cost *cost, 
 static double spread_of(const struct ceilings *c, const struct cost *cost, enum limit limit)
 {
     if (limit == LIMIT_BANDWIDTH)
-        return c->bandwidth->spread;
+        return c->bandwidth.spread;
     for (int i = 0; i < DTYPE_COUNT && limit == LIMIT_COMPUTE; i++)
         if (cost->flops[i])
             return c->peak[i]->spread;
@@ -105,13 +122,13 @@ static double spread_of(const struct ceilings *c, const struct cost *cost, enum 
 
 bool roofline_check(const struct hardware *hw, const struct cost *cost, struct error *e)
 {
-    struct ceilings c = best_ceilings(hw, cost);
+    struct ceilings c = best_ceilings(hw, cost, 0);
     if (!cost_countable(cost))
         return error_set(e, ERROR_UNSUPPORTED, "a step with more FLOPs or bytes than 64 bits count cannot be priced");
     if (cost->link_bytes && !(c.link > 0))
         return error_set(e, ERROR_UNSUPPORTED, "'%s' has no link between devices, so tensor parallelism cannot be priced",
                          hw->name);
-    if (!c.bandwidth)
+    if (!(c.bandwidth.value > 0))
         return error_set(e, ERROR_UNSUPPORTED, "'%s' states no memory bandwidth", hw->name);
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (cost->flops[t] && !c.peak[t])
@@ -133,13 +150,13 @@ static struct roof_time time_of_totals(const struct ceilings *c, const struct co
 struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated)
 {
     struct ceilings hard = hard_ceilings(hw);
-    uint64_t bytes = cost_bytes(total), kept = repeated ? hw->cache_bytes + total->expert_spread_bytes : 0;
+    uint64_t bytes = cost_bytes(total), kept = repeated ? hardware_cache(hw) + total->expert_spread_bytes : 0;
     return time_of_totals(&hard, total, kept < bytes ? bytes - kept : 0);
 }
 
-struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total)
+struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total, bool repeated)
 {
-    struct ceilings best = best_ceilings(hw, total);
+    struct ceilings best = best_ceilings(hw, total, repeated ? cost_bytes(total) : 0);
     return time_of_totals(&best, total, cost_bytes(total));
 }
 
@@ -166,13 +183,15 @@ static void sum_operations(const struct op_price *ops, int32_t n, const struct c
 }
 
 // The time of a span is the sum of its operations', each with the activations it moves across the span's edge: so the
-// spans of no cover are faster than the roof, where activations are free.
+// spans of no cover are faster than the roof, where activations are free. Those come from the level that still has them.
 static void price_ops(const struct ceilings *best, int32_t n, struct op_price *ops)
 {
     for (int32_t i = 0; i < n; i++) {
-        uint64_t bytes = cost_bytes(&ops[i].cost);
-        struct times roof = times_of(best, &ops[i].cost, bytes);
-        struct times span = times_of(best, &ops[i].cost, bytes + ops[i].cost.act_bytes);
+        const struct cost *cost = &ops[i].cost;
+        struct times roof = times_of(best, cost, cost_bytes(cost)), span = roof;
+        if (cost->act_bytes)
+            span.part[LIMIT_BANDWIDTH] +=
+                (double)cost->act_bytes / hardware_stream(best->hw, cost->act_distance).value * 1e9;
         ops[i].roof_ns = longest(&roof);
         ops[i].limit = LIMIT_NAME[slowest(&roof)];
         ops[i].span_ns = longest(&span);
@@ -190,7 +209,7 @@ bool roofline_price_walk(struct cost_walk *walk, const struct batch *batch, cons
         cost_add(&total, &ops[i].cost);
     if (!roofline_check(hw, &total, e))
         return false;
-    struct ceilings best = best_ceilings(hw, &total);
+    struct ceilings best = best_ceilings(hw, &total, cost_bytes(&total));
     price_ops(&best, plan->n_ops, ops);
     return true;
 }
@@ -210,10 +229,12 @@ static void predict_from_ops(const struct op_price *ops, int32_t n, const struct
 {
     for (int32_t i = 0; i < n; i++)
         cost_add(&out->cost, &ops[i].cost);
-    struct ceilings hard = hard_ceilings(hw), best = best_ceilings(hw, &out->cost);
+    out->stream_bytes = cost_bytes(&out->cost);
+    struct ceilings hard = hard_ceilings_kept(hw, out->stream_bytes);
+    struct ceilings best = best_ceilings(hw, &out->cost, out->stream_bytes);
     sum_operations(ops, n, ceilings_suffice(&hard, &out->cost) ? &hard : NULL, &best, out);
     out->bound_ns = roofline_bound(hw, &out->cost, true).ns;
-    out->roof_total_ns = roofline_attainable(hw, &out->cost).ns;
+    out->roof_total_ns = roofline_attainable(hw, &out->cost, true).ns;
     snprintf(out->source, sizeof out->source, "%s", roof_kind_name(best.weakest));
 }
 

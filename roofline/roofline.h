@@ -13,14 +13,16 @@ enum roof_kind roofline_peak_kind(const struct hardware *hw, enum dtype compute)
 struct prediction {
     double bound_ns; // T0: max(bytes/bandwidth, FLOPs/peak, link) of the step's totals at hard peaks. What the cache can
                      // keep from one step to the next is not charged, so that a repeated step cannot beat it
-    double floor_ns; // T1: sum over operations of their floors at hard peaks, nothing kept in caches
-    double roof_ns;  // T2: sum over operations of max(FLOPs/peak, bytes/bandwidth, link) at attainable ceilings
-    double roof_total_ns; // max of totals at attainable ceilings
-    double spans_ns;      // T3: as roof, with the activations that cross the edges of executed spans
-    double roof_spread;   // relative spread of the ceilings behind roof_ns, weighted by time; 0 if not measured
-    struct cost cost;     // of the step under the given cover
-    char limit[12];       // what the roof is made of mostly: "bandwidth", "compute" or "link"
-    char source[12];      // the weakest kind of ceiling it rests on: "attainable", "datasheet" or "hard"
+    double floor_ns; // T1: sum over operations of their floors at hard peaks, what levels keep not charged
+    double roof_ns;  // T2: sum over operations of max(FLOPs/peak, bytes/bandwidth, link) at attainable ceilings, the
+                     // bandwidth by how much the whole step streams before it comes back (hardware_stream)
+    double roof_total_ns;  // max of totals at attainable ceilings
+    double spans_ns;       // T3: as roof, with the activations that cross the edges of executed spans
+    double roof_spread;    // relative spread of the ceilings behind roof_ns, weighted by time; 0 if not measured
+    uint64_t stream_bytes; // weights and KV of the (largest) step: what lies between two uses of any of them
+    struct cost cost;      // of the step under the given cover
+    char limit[12];        // what the roof is made of mostly: "bandwidth", "compute" or "link"
+    char source[12];       // the weakest kind of ceiling it rests on: "attainable", "datasheet" or "hard"
 };
 
 // Fails (ERROR_UNSUPPORTED) where the hardware states nothing about something the cost needs: a peak, a link.
@@ -35,7 +37,8 @@ struct roof_time {
 // be read, and its rows may have chosen the same experts; else caches start empty, and experts are as random rows touch
 // them.
 struct roof_time roofline_bound(const struct hardware *hw, const struct cost *total, bool repeated);
-struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total);
+// At the best known ceilings. `repeated`: as above, so that caches give what they keep.
+struct roof_time roofline_attainable(const struct hardware *hw, const struct cost *total, bool repeated);
 
 // spans: the cover priced for T3 (operation by operation when NULL).
 bool roofline_price(const struct plan *plan, const struct batch *batch, const struct hardware *hw, const struct span *spans,

@@ -109,7 +109,7 @@ static void test_probe(void **state)
     struct ceiling_probe p;
     struct error e = {0};
     assert_true(ceiling_probe_open(&p, *state, &ONE, &e));
-    assert_true(ceiling_probe_read(&p) > 1e8);
+    assert_true(ceiling_probe_read(&p, 0) > 1e8);
     assert_true(ceiling_probe_flops(&p, DTYPE_F32) > 1e8);
     ceiling_probe_close(&p);
     ceiling_probe_close(&p);

@@ -221,9 +221,17 @@ static void test_save_and_load(void **state)
                     back;
     struct error e = {0};
     (void)state;
-    hw.bandwidth[ROOF_ATTAINABLE] = (struct hw_value){
-        .value = 12.3456789e9, .method = "measured", .n = 7, .spread = 0.0123, .date = "2025-01-31", .source = "read"};
+    hw.bandwidth[ROOF_ATTAINABLE] = (struct hw_value){.value = 12.3456789e9,
+                                                      .method = "measured",
+                                                      .n = 7,
+                                                      .median = 12e9,
+                                                      .spread = 0.0123,
+                                                      .date = "2025-01-31",
+                                                      .source = "read"};
     hw.peak[ROOF_ATTAINABLE][DTYPE_INT8] = (struct hw_value){.value = 1.5e12, .method = "measured"};
+    hw.level[0] = (struct hw_level){"L2", 1 << 20, 1 << 20, {.value = 200e9, .method = "measured"}};
+    hw.level[1] = (struct hw_level){"L3", 24 << 20, 96 << 20, {.value = 100e9, .spread = 0.1}};
+    hw.n_levels = 2;
     const char *path = write_file("");
     assert_true(hardware_save(&hw, path, &e));
     assert_true(hardware_load(&back, path, &e));
@@ -233,6 +241,12 @@ static void test_save_and_load(void **state)
     assert_near("bandwidth", back.bandwidth[ROOF_ATTAINABLE].value, 12.3456789e9);
     assert_int_equal(back.bandwidth[ROOF_ATTAINABLE].n, 7);
     assert_string_equal(back.bandwidth[ROOF_ATTAINABLE].date, "2025-01-31");
+    assert_near("median", back.bandwidth[ROOF_ATTAINABLE].median, 12e9);
+    assert_int_equal(back.n_levels, 2);
+    assert_string_equal(back.level[1].name, "L3");
+    assert_true(back.level[1].bytes == 24 << 20 && back.level[1].fade_bytes == 96 << 20);
+    assert_near("level", back.level[0].bandwidth.value, 200e9);
+    assert_string_equal(back.level[0].bandwidth.method, "measured");
     assert_near("peak", back.peak[ROOF_ATTAINABLE][DTYPE_INT8].value, 1.5e12);
     assert_string_equal(back.title, "This machine");
     assert_true(back.bandwidth[ROOF_HARD].value == 0);
@@ -255,6 +269,16 @@ static void test_bad_files(void **state)
         {"{\"hard\": {\"bandwidth_GBps\": \"fast\"}}", "not a number"},
         {"{\"hard\": {\"bandwidth_GBps\": -1}}", "expected 0"},
         {"{\"hard\": 7}", "object"},
+        {"{\"hard\": {\"levels\": []}}", "levels"},
+        {"{\"attainable\": {\"levels\": 1}}", "not a list"},
+        {"{\"attainable\": {\"levels\": [{\"name\": \"L2\", \"capacity_MiB\": 1}]}}", "'read_GBps'"},
+        {"{\"attainable\": {\"levels\": [{\"capacity\": 1}]}}", "did you mean 'capacity_MiB'"},
+        {"{\"attainable\": {\"levels\": [{\"capacity_MiB\": 2, \"read_GBps\": 9}, {\"capacity_MiB\": 1, \"read_GBps\": "
+         "8}]}}",
+         "in order of size"},
+        {"{\"attainable\": {\"levels\": [{\"capacity_MiB\": 1, \"read_GBps\": 8}, {\"capacity_MiB\": 2, \"read_GBps\": "
+         "9}]}}",
+         "slower"},
         {"{\"name\": 7}", "not a string"},
         {"{\"memory_MiB\": -1}", "expected 0"},
         {"{\"hard\": {\"bandwidth_GBps\": 1, \"peak_TFLOPS\": {\"bf16\": 1}}}", "no 'name'"},

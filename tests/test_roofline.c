@@ -131,6 +131,98 @@ static void test_cache_lowers_the_bound_alone(void **state)
     plan_free(&plan);
 }
 
+// Levels in round numbers. Of a set between capacity and fade a level keeps linearly less of its capacity.
+static struct hardware hardware_with_levels(void)
+{
+    struct hardware hw = round_hardware();
+    hw.level[0] = (struct hw_level){"L2", 1000, 2000, {.value = 8e12}};
+    hw.level[1] = (struct hw_level){"L3", 4000, 12000, {.value = 4e12, .spread = 0.3}};
+    hw.n_levels = 2;
+    return hw;
+}
+
+static void test_streams_by_hand(void **state)
+{
+    static const struct {
+        uint64_t distance, kept;
+        double ns; // of going over it once
+    } SET[] = {
+        {1, 1, 1 / 8e3},
+        {1000, 1000, 1000 / 8e3},
+        {1500, 1500, 500 / 8e3 + 1000 / 4e3}, // L2 keeps half of what it holds, L3 all
+        {2000, 2000, 2000 / 4e3},
+        {4000, 4000, 4000 / 4e3},
+        {8000, 2000, 2000 / 4e3 + 6000 / 0.8e3}, // half way to where L3 keeps nothing
+        {12000, 0, 12000 / 0.8e3},
+        {1000000, 0, 1000000 / 0.8e3},
+    };
+    struct hardware hw = hardware_with_levels(), without = round_hardware();
+    (void)state;
+    for (size_t i = 0; i < sizeof SET / sizeof *SET; i++) {
+        uint64_t distance = SET[i].distance;
+        assert_int_equal(hardware_kept(&hw, distance), SET[i].kept);
+        assert_close((double)distance / hardware_stream(&hw, distance).value * 1e9, SET[i].ns);
+        assert_true(hardware_stream(&without, distance).value == 0.8e12);
+        assert_int_equal(hardware_from_memory(&hw, distance), SET[i].kept == 0);
+        struct hardware half = hw; // a moment in which everything takes twice as long
+        hardware_set_stream(&half, distance, hardware_stream(&hw, distance).value / 2);
+        assert_close(half.level[1].bandwidth.value, 2e12);
+        assert_close(half.bandwidth[ROOF_ATTAINABLE].value, 0.4e12);
+    }
+    assert_close(hardware_stream(&hw, 3000).spread, 0.3);
+    assert_close(hardware_stream(&hw, 1000000).spread, 0.1);
+    assert_true(hardware_stream(&hw, 0).value == 0.8e12); // of nothing known: main memory
+    hw.bandwidth[ROOF_ATTAINABLE].value = 0;
+    assert_true(hardware_stream(&hw, 1000000).value == 1e12); // what is known of it
+}
+
+// The whole step chooses the level: a model that fits is priced at the cache's rate, a larger one at what is left to read.
+static void test_roof_of_a_model_in_cache(void **state)
+{
+    struct plan plan;
+    struct hardware hw = round_hardware();
+    (void)state;
+    make_plan(&plan, "qwen3-0.6b", DTYPE_BF16, DTYPE_BF16, 1);
+    struct prediction memory = predict(&plan, &hw, 1, 1, 128);
+    uint64_t bytes = cost_bytes(&memory.cost);
+    assert_int_equal(memory.stream_bytes, bytes);
+    hw.level[hw.n_levels++] = (struct hw_level){"L3", bytes, 2 * bytes, {.value = 2e12}};
+    struct prediction cached = predict(&plan, &hw, 1, 1, 128);
+    assert_close(cached.roof_ns, (double)bytes / 2e12 * 1e9);
+    assert_close(cached.roof_total_ns, cached.roof_ns);
+    assert_true(cached.bound_ns <= cached.floor_ns && cached.floor_ns < cached.roof_ns);
+    hw.level[0].bytes = bytes / 2, hw.level[0].fade_bytes = bytes; // half of it would fit, but none survives a round
+    assert_close(predict(&plan, &hw, 1, 1, 128).roof_ns, memory.roof_ns);
+    hw.level[0].fade_bytes = bytes / 2 * 3; // half way: a quarter of the bytes is left in it
+    struct prediction quarter = predict(&plan, &hw, 1, 1, 128);
+    assert_true(fabs(quarter.roof_ns / ((0.25 / 2e12 + 0.75 / 0.8e12) * (double)bytes * 1e9) - 1) < 1e-6);
+    assert_true(quarter.bound_ns <= quarter.floor_ns && quarter.floor_ns <= quarter.roof_ns);
+    // a step on its own, as a planner of capacity sees it, finds nothing there
+    assert_close(roofline_attainable(&hw, &quarter.cost, false).ns, memory.roof_total_ns);
+    assert_close(roofline_attainable(&hw, &quarter.cost, true).ns, quarter.roof_total_ns);
+    plan_free(&plan);
+}
+
+// Activations come from where they still are: between neighbours a small cache holds them.
+static void test_activations_by_distance(void **state)
+{
+    struct plan plan;
+    struct hardware hw = round_hardware();
+    (void)state;
+    make_plan(&plan, "qwen3-0.6b", DTYPE_BF16, DTYPE_BF16, 1);
+    struct prediction memory = predict(&plan, &hw, 1, 1, 128);
+    hw.level[hw.n_levels++] = (struct hw_level){"all", 1ull << 40, 1ull << 40, {.value = 1.6e12}};
+    struct prediction all = predict(&plan, &hw, 1, 1, 128); // twice as fast, weights and activations
+    assert_close(all.roof_ns, memory.roof_ns / 2);
+    assert_close(all.spans_ns, memory.spans_ns / 2);
+    hw.level[0].bytes = hw.level[0].fade_bytes = 1 << 20; // only what was written a moment ago
+    struct prediction some = predict(&plan, &hw, 1, 1, 128);
+    assert_close(some.roof_ns, memory.roof_ns);
+    assert_true(some.spans_ns < memory.spans_ns);
+    assert_true(some.spans_ns - some.roof_ns >= (memory.spans_ns - memory.roof_ns) / 2);
+    plan_free(&plan);
+}
+
 static void check_order(const struct plan *plan, const struct hardware *hw, int32_t n_seqs, int32_t n_new, int32_t context)
 {
     struct prediction p = predict(plan, hw, n_seqs, n_new, context);
@@ -159,6 +251,14 @@ static void test_order_on_every_device(void **state)
         check_order(&plan, &hw, 256, 1, 8192);
         check_order(&plan, &hw, 1, 512, 512);
         check_order(&plan, &hw, 4, 8, 8000);
+        uint64_t weights = plan_weight_bytes(&plan); // no machine's, but of every proportion to the model
+        hw.level[0] = (struct hw_level){"L2", weights >> (i % 5), weights, {.value = 4 * hw.bandwidth[ROOF_HARD].value}};
+        hw.level[1] =
+            (struct hw_level){"L3", weights + weights / 3, 3 * weights, {.value = 2 * hw.bandwidth[ROOF_HARD].value}};
+        hw.n_levels = i % 2 + 1;
+        check_order(&plan, &hw, 1, 1, 1);
+        check_order(&plan, &hw, 1, 1, 131072);
+        check_order(&plan, &hw, 1, 512, 512);
         plan_free(&plan);
     }
     free(rows);
@@ -305,6 +405,9 @@ int main(void)
         cmocka_unit_test(test_decode_intensity),
         cmocka_unit_test(test_times_by_hand),
         cmocka_unit_test(test_cache_lowers_the_bound_alone),
+        cmocka_unit_test(test_streams_by_hand),
+        cmocka_unit_test(test_roof_of_a_model_in_cache),
+        cmocka_unit_test(test_activations_by_distance),
         cmocka_unit_test(test_order_on_every_device),
         cmocka_unit_test(test_no_cover_beats_the_roof),
         cmocka_unit_test(test_without_hard_peaks),

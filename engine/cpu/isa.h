@@ -39,9 +39,7 @@ void SYM(add)(const float *a, const float *b, float factor, float *y, int32_t n)
 void SYM(scale)(float *x, float factor, float softcap, int32_t n);
 
 // kernels_probe.c
-double SYM(flops_f32)(int64_t n);
-double SYM(flops_bf16)(int64_t n);
-double SYM(flops_int8)(int64_t n);
 void SYM(stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams);
+void SYM(move)(float *to, const float *a, const float *b, uint64_t n, bool past_cache);
 
 #endif

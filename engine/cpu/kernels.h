@@ -83,10 +83,10 @@ struct cpu_kernels {
     void (*add)(const float *a, const float *b, float factor, float *y, int32_t n);           // y = a + factor * b
     void (*scale)(float *x, float factor, float softcap, int32_t n); // in place: times factor, then soft-capped if not 0
 
-    // For probe.c. n steps of register-only arithmetic; returns the FLOPs done, 0 where this CPU has none of the type.
-    double (*flops[DTYPE_COUNT])(int64_t n);
-    // Reads memory once as n_streams (1, 2, 4 or 8) adjacent parts side by side; bytes: a multiple of 64 * 8.
+    // For probe.c. Reads memory once as n_streams (1, 2, 4 or 8) adjacent parts side by side; bytes: a multiple of 64 * 8.
     void (*stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams);
+    // to = a, or a + 0.5 b where b is given; n: a multiple of 128. past_cache: with stores that go around the caches.
+    void (*move)(float *to, const float *a, const float *b, uint64_t n, bool past_cache);
 };
 
 // Floats of scratch that `attn` needs for n queries: K and V of a tile, scores, corrections.

@@ -1,84 +1,6 @@
-// What the machine can do at most: arithmetic that never leaves the registers, and reads that do nothing else.
+// What the machine can move at most: reads that do nothing else, copies, and copies with a multiply-add.
 #include "engine/cpu/isa.h"
 #include "engine/cpu/simd.h"
-
-// The arithmetic loops are written out, for a compiler may fold them, hoist them or keep sums in memory. `body` is repeated
-// for each independent sum \\r (more of them than latency x units); %1 and %2 are its operands. n rounds.
-#define CHAINS(n, registers, move, body, x, y)                                                                              \
-    __asm__ volatile(".irp r," registers "\n\t" move "\n\t.endr\n"                                                          \
-                     "1:\n\t.irp r," registers "\n\t" body "\n\t.endr\n\t"                                                  \
-                     "dec %0\n\tjnz 1b"                                                                                     \
-                     : "+r"(n)                                                                                              \
-                     : "x"(x), "x"(y)                                                                                       \
-                     : "cc", CLOBBERS)
-
-#ifdef __AVX512F__
-
-#define REGISTERS "4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27"
-#define CLOBBERS                                                                                                            \
-    "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", \
-        "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
-#define MOVE "vmovaps %1, %%zmm\\r"
-enum { SUMS = 24 };
-
-double SYM(flops_f32)(int64_t n)
-{
-    double flops = (double)n * SUMS * VL * 2;
-    CHAINS(n, REGISTERS, MOVE, "vfmadd213ps %2, %1, %%zmm\\r", vf_set(0.999f), vf_set(1e-3f));
-    return flops;
-}
-
-// vdpbf16ps: two multiply-adds per lane; pairs of 1.
-double SYM(flops_bf16)(int64_t n)
-{
-    double flops = (double)n * SUMS * VL * 4;
-    if (!__builtin_cpu_supports("avx512bf16"))
-        return 0;
-    CHAINS(n, REGISTERS, MOVE, "vdpbf16ps %2, %1, %%zmm\\r", vi_set(0x3f803f80), vi_set(0x3f803f80));
-    return flops;
-}
-
-// vpdpbusd: four multiply-adds per lane.
-double SYM(flops_int8)(int64_t n)
-{
-    double flops = (double)n * SUMS * VL * 8;
-    if (!__builtin_cpu_supports("avx512vnni"))
-        return 0;
-    CHAINS(n, REGISTERS, MOVE, "vpdpbusd %2, %1, %%zmm\\r", vi_set(0x01010101), vi_set(0x01010101));
-    return flops;
-}
-
-#else
-
-#define REGISTERS "4,5,6,7,8,9,10,11,12,13,14,15"
-#define CLOBBERS "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
-#define MOVE "vmovaps %1, %%ymm\\r"
-enum { SUMS = 12 };
-
-double SYM(flops_f32)(int64_t n)
-{
-    double flops = (double)n * SUMS * VL * 2;
-    CHAINS(n, REGISTERS, MOVE, "vfmadd213ps %2, %1, %%ymm\\r", vf_set(0.999f), vf_set(1e-3f));
-    return flops;
-}
-
-double SYM(flops_bf16)(int64_t n)
-{
-    (void)n;
-    return 0;
-}
-
-// Bytes by bytes to pairs in 16 bits, those by 1 to 32 bits, the sum: four multiply-adds per lane.
-double SYM(flops_int8)(int64_t n)
-{
-    double flops = (double)n * SUMS * VL * 8;
-    CHAINS(n, REGISTERS, MOVE,
-           "vpmaddubsw %1, %1, %%ymm3\n\tvpmaddwd %2, %%ymm3, %%ymm3\n\tvpaddd %%ymm3, %%ymm\\r, %%ymm\\r",
-           vi_set(0x01010101), vi_set(0x00010001));
-    return flops;
-}
-
-#endif
 
 enum { LINE = 64, LINES = 8 }; // cache lines read per round
 
@@ -108,4 +30,40 @@ void SYM(stream)(const uint8_t *p, uint64_t bytes, int32_t n_streams)
     case 8: stream(p, bytes, 8); break;
     default: stream(p, bytes, 1); break;
     }
+}
+
+// Stores that leave no copy in the caches, so that the line they replace need not be read.
+SPECIALIZE void store(float *p, vf x, bool past_cache)
+{
+    if (!past_cache)
+        vf_store(p, x);
+    else
+#ifdef __AVX512F__
+        _mm512_stream_ps(p, x);
+#else
+        _mm256_stream_ps(p, x);
+#endif
+}
+
+SPECIALIZE void combine(float *to, const float *a, const float *b, uint64_t n, bool triad, bool past_cache)
+{
+    const vf factor = vf_set(0.5f);
+    for (uint64_t i = 0; i < n; i += 8 * VL)
+#pragma GCC unroll 8
+        for (uint64_t k = i; k < i + 8 * VL; k += VL)
+            store(to + k, triad ? vf_fma(vf_load(b + k), factor, vf_load(a + k)) : vf_load(a + k), past_cache);
+    if (past_cache)
+        _mm_sfence();
+}
+
+void SYM(move)(float *to, const float *a, const float *b, uint64_t n, bool past_cache)
+{
+    if (b && past_cache)
+        combine(to, a, b, n, true, true);
+    else if (b)
+        combine(to, a, b, n, true, false);
+    else if (past_cache)
+        combine(to, a, b, n, false, true);
+    else
+        combine(to, a, b, n, false, false);
 }

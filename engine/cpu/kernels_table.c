@@ -19,6 +19,6 @@ const struct cpu_kernels SYM(cpu_kernels) = {
     .act_mul = {[ACT_SILU] = SYM(silu_mul), [ACT_GELU_TANH] = SYM(gelu_tanh_mul)},
     .add = SYM(add),
     .scale = SYM(scale),
-    .flops = {[DTYPE_F32] = SYM(flops_f32), [DTYPE_BF16] = SYM(flops_bf16), [DTYPE_INT8] = SYM(flops_int8)},
     .stream = SYM(stream),
+    .move = SYM(move),
 };
