@@ -164,10 +164,12 @@ static bool report(struct runner *r, const struct options *o, bool measured, str
     if (!measured && e->kind != ERROR_INTERRUPTED)
         return false;
     bool alone = r->store->n_rows == 1 && r->n_failed; // the error says all of it
-    if (o->json)
-        summary_json(stdout, r->store);
+    enum table_format format = TABLE_TEXT;
+    table_format_of(o, &format, NULL); // checked before anything was measured
+    if (table_is_data(format))
+        summary_rows(stdout, format, r->store);
     else if (r->store->n_rows && !alone)
-        summary_print(stdout, r->store);
+        summary_print(stdout, r->store, format == TABLE_MD);
     if (!measured) {
         if (r->store->waits)
             error_set(e, ERROR_INTERRUPTED, "interrupted before a point was finished; the older result is untouched");
@@ -203,14 +205,15 @@ static bool dry_run(struct runner *r, const struct options *o, const char *folde
     struct known_roof roof = {.runner = r};
     struct store done;
     struct dry_run d = {.planner = r->planner, .points = r->points, .roof = known_roof, .ctx = &roof};
+    bool json = o->json || !strcmp(o->output, "json");
     if (strcmp(r->scenario->hardware, "auto") && !hardware_load(&roof.hw, r->scenario->hardware, e))
         return false;
     if (!o->resume || !folder)
-        return dry_run_print(stdout, &d, o->json, e);
+        return dry_run_print(stdout, &d, json, e);
     if (!store_peek(&done, folder, r->scenario, e))
         return false;
     d.done = &done;
-    bool ok = dry_run_print(stdout, &d, o->json, e);
+    bool ok = dry_run_print(stdout, &d, json, e);
     store_close(&done);
     return ok;
 }
@@ -227,7 +230,8 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
                        .device = device_of(o),
                        .ceilings_folder = ceilings_folder(o, folder),
                        .stop = &interrupted};
-    bool ok = point_list_make(&points, s, &planner, o->filter, e) &&
+    enum table_format format;
+    bool ok = table_format_of(o, &format, e) && point_list_make(&points, s, &planner, o->filter, e) &&
               (o->dry_run ? dry_run(&r, o, folder, e) : check_backend(&r, o, e) && run(&r, o, folder, e));
     planner_free(&planner);
     point_list_free(&points);

@@ -3,6 +3,7 @@
 #include "bench/command.h"
 #include "bench/planner.h"
 #include "bench/rows.h"
+#include "bench/table.h"
 #include "engine/base/file.h"
 #include "engine/base/units.h"
 
@@ -16,9 +17,11 @@ struct predictor {
     struct hardware hardware;
     struct planner planner;
     struct backend simulator;
-    char heading[960]; // printed last
-    cJSON *list;       // with --json
-    FILE *csv;         // with --out
+    enum table_format format;
+    char heading[960];  // of the table that is being filled
+    struct table table; // printed when the heading changes
+    cJSON *list;        // json, jsonl
+    FILE *csv;          // with --out
 };
 
 // One point as it is printed.
@@ -113,8 +116,22 @@ static void add_json(struct predictor *p, const struct forecast *f)
     cJSON_AddItemToArray(p->list, row);
 }
 
+static void flush_table(struct predictor *p)
+{
+    if (p->table.n_cells)
+        table_print(stdout, &p->table, p->format == TABLE_MD);
+    table_free(&p->table);
+}
+
+static const struct {
+    const char *name;
+    bool left, optional;
+} HEADING[] = {{"phase", true, false}, {"batch", false, false},    {"shape", true, false},    {"kv", true, false},
+               {"block", false, true}, {"bound ms", false, false}, {"roof ms", false, false}, {"tokens/s", false, false},
+               {"limit", true, false}, {"KV share", false, false}};
+
 // Model, types and machine stand above the rows they hold for.
-static void print_heading(struct predictor *p, const struct result *r)
+static void begin_table(struct predictor *p, const struct result *r)
 {
     char heading[sizeof p->heading], memory[24] = "unknown";
     if (p->hardware.memory_bytes)
@@ -122,37 +139,61 @@ static void print_heading(struct predictor *p, const struct result *r)
     snprintf(heading, sizeof heading,
              "%s on %s: %s weights, tp %d; roof at %s ceilings; memory %s, all of it counted as free", r->model,
              p->hardware.title, r->weights, (int)r->tp, r->roof_source, memory);
-    if (!strcmp(heading, p->heading))
+    bool same = !strcmp(heading, p->heading);
+    if (same && p->table.n_columns)
         return;
-    printf("%s%s\n%-8s %6s %-24s %-10s %12s %12s %12s %-9s %8s\n", *p->heading ? "\n" : "", heading, "phase", "batch",
-           "shape", "kv", "bound ms", "roof ms", "tokens/s", "limit", "KV share");
+    flush_table(p);
+    if (!same)
+        printf(p->format == TABLE_MD ? "%s**%s**\n\n" : "%s%s\n", *p->heading ? "\n" : "", heading);
     memcpy(p->heading, heading, sizeof heading);
+    for (size_t c = 0; c < sizeof HEADING / sizeof *HEADING; c++)
+        table_column(&p->table, HEADING[c].name, HEADING[c].left, HEADING[c].optional);
 }
 
 // Times are those of the whole shape: of all its steps.
-static void print_row(struct predictor *p, const struct forecast *f)
+static void add_row(struct predictor *p, const struct forecast *f)
 {
     const struct result *r = &f->row;
+    struct table *t = &p->table;
     char bound[24], roof[24], kv[64], shape[64];
-    double bytes = r->weight_bytes + r->kv_read_bytes + r->kv_write_bytes;
-    print_heading(p, r);
+    begin_table(p, r);
     row_shape(r, shape);
     row_kv(r, kv);
-    printf("%-8s %6lld %-24s %-10s %12s %12s %12.1f %-9s %8.3f%s%s\n", r->phase, (long long)r->batch, shape, kv,
-           r->bound_ns > 0 ? format_ms(r->bound_ns, bound) : "-", format_ms(r->roof_ns, roof), r->tokens_per_s, r->limit,
-           r->kv_read_bytes / bytes, *r->reason ? "  " : "", r->reason);
+    table_cell(t, "%s", r->phase);
+    table_cell(t, "%lld", (long long)r->batch);
+    table_cell(t, "%s", shape);
+    table_cell(t, "%s", kv);
+    table_cell(t, "%lld", (long long)r->block);
+    table_cell(t, "%s", r->bound_ns > 0 ? format_ms(r->bound_ns, bound) : "-");
+    table_cell(t, "%s", format_ms(r->roof_ns, roof));
+    table_cell(t, "%.1f", r->tokens_per_s);
+    table_cell(t, "%s", r->limit);
+    table_cell(t, "%.3f", r->kv_read_bytes / (r->weight_bytes + r->kv_read_bytes + r->kv_write_bytes));
+    table_note(t, r->reason);
 }
 
-static void print_ops(const struct forecast *f)
+// Below the row they belong to.
+static void print_ops(struct predictor *p, const struct forecast *f)
 {
+    static const char *const NAME[] = {"  operation", "count", "roof ms", "share", "limit", "weights", "KV", "GFLOP"};
     char roof[24], weights[24], kv[24];
-    printf("  %-24s %6s %12s %7s %12s %12s %14s\n", "operation", "count", "roof ms", "share", "weights", "KV", "GFLOP");
+    struct table t = {0};
+    flush_table(p);
+    for (size_t c = 0; c < sizeof NAME / sizeof *NAME; c++)
+        table_column(&t, NAME[c], !c || !strcmp(NAME[c], "limit"), false);
     for (int32_t i = 0; i < f->n_ops; i++) {
         const struct op_result *op = &f->op[i];
-        printf("  %-24s %6lld %12s %7.3f %12s %12s %14.3f\n", op->op, (long long)op->count, format_ms(op->op_roof_ns, roof),
-               op->op_roof_ns / f->row.roof_ns, format_bytes((uint64_t)op->weight_bytes, weights),
-               format_bytes((uint64_t)(op->kv_read_bytes + op->kv_write_bytes), kv), op->flops / 1e9);
+        table_cell(&t, "  %s", op->op);
+        table_cell(&t, "%lld", (long long)op->count);
+        table_cell(&t, "%s", format_ms(op->op_roof_ns, roof));
+        table_cell(&t, "%.3f", op->op_roof_ns / f->row.roof_ns);
+        table_cell(&t, "%s", op->op_limit);
+        table_cell(&t, "%s", format_bytes((uint64_t)op->weight_bytes, weights));
+        table_cell(&t, "%s", format_bytes((uint64_t)(op->kv_read_bytes + op->kv_write_bytes), kv));
+        table_cell(&t, "%.3f", op->flops / 1e9);
     }
+    table_print(stdout, &t, p->format == TABLE_MD);
+    table_free(&t);
 }
 
 static bool print_points(struct predictor *p, const struct point_list *points, struct error *e)
@@ -165,24 +206,17 @@ static bool print_points(struct predictor *p, const struct point_list *points, s
         ok = forecast_point(p, &points->point[i], &f, e);
         if (ok && p->csv)
             csv_row(p->csv, column, n, &f.row);
-        if (ok && p->list)
+        if (ok && p->format == TABLE_CSV)
+            csv_row(stdout, column, n, &f.row);
+        else if (ok && p->list)
             add_json(p, &f);
-        else if (ok) {
-            print_row(p, &f);
-            if (p->options->ops)
-                print_ops(&f);
-        }
+        else if (ok)
+            add_row(p, &f);
+        if (ok && p->options->ops && !table_is_data(p->format))
+            print_ops(p, &f);
         forecast_free(&f);
     }
     return ok;
-}
-
-static bool print_list(const cJSON *list, struct error *e)
-{
-    char *text = cJSON_Print(list);
-    bool ok = text && puts(text) >= 0;
-    free(text);
-    return ok || error_set(e, ERROR_OUTPUT, "the predictions could not be written");
 }
 
 static bool predict_on(struct predictor *p, const char *hardware, const struct point_list *points, struct error *e)
@@ -219,10 +253,10 @@ static bool open_csv(struct predictor *p, struct error *e)
 {
     int32_t n;
     const struct column *column = result_columns(&n);
-    if (!p->options->has_out)
+    if (!p->options->has_folder)
         return true;
-    if (!(p->csv = fopen(p->options->out, "we")))
-        return error_set(e, ERROR_OUTPUT, "'%s' cannot be written: %s", p->options->out, strerror(errno));
+    if (!(p->csv = fopen(p->options->folder, "we")))
+        return error_set(e, ERROR_OUTPUT, "'%s' cannot be written: %s", p->options->folder, strerror(errno));
     csv_header(p->csv, column, n);
     return true;
 }
@@ -232,13 +266,21 @@ static bool close_csv(struct predictor *p, struct error *e)
     bool ok = !p->csv || (!fflush(p->csv) && !ferror(p->csv));
     if (p->csv && fclose(p->csv))
         ok = false;
-    return ok || error_set(e, ERROR_OUTPUT, "'%s' cannot be written", p->options->out);
+    return ok || error_set(e, ERROR_OUTPUT, "'%s' cannot be written", p->options->folder);
 }
 
 static bool predict(struct predictor *p, const struct point_list *points, struct error *e)
 {
-    p->list = p->options->json ? cJSON_CreateArray() : NULL;
-    bool ok = open_csv(p, e) && predict_all(p, points, e) && (!p->list || print_list(p->list, e));
+    int32_t n;
+    const struct column *column = result_columns(&n);
+    bool json = p->format == TABLE_JSON || p->format == TABLE_JSONL;
+    p->list = json ? cJSON_CreateArray() : NULL;
+    if (p->format == TABLE_CSV)
+        csv_header(stdout, column, n);
+    bool ok = open_csv(p, e) && predict_all(p, points, e);
+    flush_table(p);
+    if (ok && json)
+        table_json(stdout, p->format, p->list);
     cJSON_Delete(p->list);
     return close_csv(p, ok ? e : NULL) && ok;
 }
@@ -257,7 +299,7 @@ bool cmd_predict(const struct options *o, struct error *e)
     struct scenario s;
     struct point_list points = {0};
     struct predictor p = {.options = o, .scenario = &s};
-    if (!read_scenario(&s, o, e))
+    if (!table_format_of(o, &p.format, e) || !read_scenario(&s, o, e))
         return false;
     planner_init(&p.planner, &s);
     bool ok = point_list_make(&points, &s, &p.planner, o->filter, e) && predict(&p, &points, e);

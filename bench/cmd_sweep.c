@@ -7,5 +7,5 @@ bool cmd_sweep(const struct options *o, struct error *e)
     if (o->n_args != 1)
         return error_set(e, ERROR_USAGE, "sweep takes one scenario file, such as configs/quick.json");
     return scenario_load(&s, o->arg[0], e) && scenario_override(&s, o, e) && scenario_check_names(&s, e) &&
-           cmd_measure(&s, o, o->has_out ? o->out : "results", e);
+           cmd_measure(&s, o, o->has_folder ? o->folder : "results", e);
 }

@@ -105,24 +105,6 @@ static const struct heading {
 };
 enum { N_COLUMNS = sizeof COLUMN / sizeof *COLUMN };
 
-// Columns' widths, 0 for those that are left out.
-static void set_widths(const struct store *s, int width[N_COLUMNS])
-{
-    for (int c = 0; c < N_COLUMNS; c++) {
-        cell first = "", text;
-        bool differ = false;
-        width[c] = (int)strlen(COLUMN[c].name);
-        for (int32_t i = 0; i < s->n_rows; i++) {
-            COLUMN[c].put(text, &s->row[i].result);
-            width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
-            differ |= i && strcmp(text, first);
-            memcpy(first, text, sizeof first);
-        }
-        if (COLUMN[c].optional && !differ)
-            width[c] = 0;
-    }
-}
-
 // How noisy a point is stands under "+-" already.
 static const char *remarks(const struct result *r)
 {
@@ -130,38 +112,42 @@ static const char *remarks(const struct result *r)
     return !rest ? "" : rest == r->reason ? rest : rest + 2;
 }
 
-// r NULL: the headings.
-static void print_row(FILE *f, const struct result *r, const int width[N_COLUMNS])
+static void table_of(struct table *t, const struct store *s, int32_t first, int32_t end)
 {
-    for (int c = 0; c < N_COLUMNS; c++) {
-        cell text;
-        if (!width[c])
-            continue;
-        if (r)
-            COLUMN[c].put(text, r);
-        else
-            snprintf(text, CELL, "%s", COLUMN[c].name);
-        fprintf(f, COLUMN[c].left ? "%s%-*s" : "%s%*s", c ? "  " : "", c == N_COLUMNS - 1 ? 0 : width[c], text);
+    cell text;
+    for (int c = 0; c < N_COLUMNS; c++)
+        table_column(t, COLUMN[c].name, COLUMN[c].left, COLUMN[c].optional);
+    for (int32_t i = first; i < end; i++) {
+        for (int c = 0; c < N_COLUMNS; c++) {
+            COLUMN[c].put(text, &s->row[i].result);
+            table_cell(t, "%s", text);
+        }
+        table_note(t, remarks(&s->row[i].result));
     }
-    fputs("\n", f);
 }
 
-static void print_table(FILE *f, const struct store *s)
+// What stands above a table: what all of its rows share.
+static void heading_of(const struct result *r, char out[800])
 {
-    int width[N_COLUMNS];
-    const char *model = "";
-    set_widths(s, width);
-    for (int32_t i = 0; i < s->n_rows; i++) {
-        const struct result *r = &s->row[i].result;
-        if (strcmp(model, r->model)) {
-            fprintf(f, "%s%s%s%s%s%s\n", i ? "\n" : "", r->model, *r->backend ? " on " : "", r->backend, *r->isa ? ", " : "",
-                    r->isa);
-            print_row(f, NULL, width);
+    snprintf(out, 800, "%s%s%s%s%s", r->model, *r->backend ? " on " : "", r->backend, *r->isa ? ", " : "", r->isa);
+}
+
+// A table for each run of rows with one heading.
+static void print_tables(FILE *f, const struct store *s, bool markdown)
+{
+    char heading[800], next[800];
+    for (int32_t first = 0, end; first < s->n_rows; first = end) {
+        struct table t = {0};
+        heading_of(&s->row[first].result, heading);
+        for (end = first + 1; end < s->n_rows; end++) {
+            heading_of(&s->row[end].result, next);
+            if (strcmp(heading, next))
+                break;
         }
-        model = r->model;
-        print_row(f, r, width);
-        if (*remarks(r))
-            fprintf(f, "    %s\n", remarks(r));
+        table_of(&t, s, first, end);
+        fprintf(f, markdown ? "%s**%s**\n\n" : "%s%s\n", first ? "\n" : "", heading);
+        table_print(f, &t, markdown);
+        table_free(&t);
     }
 }
 
@@ -212,9 +198,9 @@ static void explain_fraction(FILE *f, const struct store *s)
                 probed ? " at the ceiling probed beside it" : "");
 }
 
-void summary_print(FILE *f, const struct store *s)
+void summary_print(FILE *f, const struct store *s, bool markdown)
 {
-    print_table(f, s);
+    print_tables(f, s, markdown);
     fputs("\n", f);
     explain_fraction(f, s);
     const cJSON *notes = json_member(s->meta, "notes");
@@ -228,15 +214,9 @@ void summary_print(FILE *f, const struct store *s)
     print_sentence(f, s);
 }
 
-void summary_json(FILE *f, const struct store *s)
+void summary_rows(FILE *f, enum table_format format, const struct store *s)
 {
     int32_t n;
     const struct column *column = result_columns(&n);
-    cJSON *list = cJSON_CreateArray();
-    for (int32_t i = 0; i < s->n_rows; i++)
-        cJSON_AddItemToArray(list, row_json(column, n, &s->row[i].result));
-    char *text = cJSON_Print(list);
-    fprintf(f, "%s\n", text ? text : "[]");
-    free(text);
-    cJSON_Delete(list);
+    table_rows(f, format, column, n, &s->row->result, sizeof *s->row, s->n_rows);
 }

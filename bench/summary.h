@@ -4,10 +4,11 @@
 #define BENCH_SUMMARY_H
 
 #include "bench/store.h"
+#include "bench/table.h"
 
-void summary_print(FILE *f, const struct store *s);
+void summary_print(FILE *f, const struct store *s, bool markdown);
 
-// All rows as one JSON array.
-void summary_json(FILE *f, const struct store *s);
+// All columns of all rows, in a data format.
+void summary_rows(FILE *f, enum table_format format, const struct store *s);
 
 #endif

@@ -31,8 +31,11 @@ enum command_bit {
     ON_PERPLEXITY = 1 << 10,
     ON_EXPORT = 1 << 11,
     ON_INSPECT = 1 << 12,
+    ON_EXPLAIN = 1 << 13,
+    ON_COMPARE = 1 << 14,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
+    ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE,
     ON_MODEL = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,
     ON_ENGINE = ON_MODEL | ON_CEILINGS,
 };
@@ -103,9 +106,13 @@ enum command_bit {
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
     X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
-    X(out, text, "-o,--out", "", ON_MEASURE | ON_CEILINGS | ON_PREDICT,                                                     \
-      "folder for the results; sweep: default results/; run: default none, they are printed only; predict: CSV file; "      \
-      "ceilings: JSON file")                                                                                                \
+    X(out, text, "-o,--out", "", ON_CEILINGS, "JSON file")                                                                  \
+    X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT,                                                                   \
+      "folder for the results; sweep: default results/; run: default none, they are printed only; predict: CSV file")       \
+    X(output, text, "-o,--output", "text", ON_ROWS, "what to print: text, md, csv, json, jsonl")                            \
+    X(point, text, "--point", "", ON_EXPLAIN, "which point: its key, a part of it that fits no other, or its number")       \
+    X(threshold, text, "--threshold", "5%", ON_COMPARE, "what a time may grow by: 5% or 0.05")                              \
+    X(by, text, "--by", "time", ON_COMPARE, "time, or fraction: of the roof at the ceilings probed beside each sample")     \
     X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
     X(chat, flag, "--chat", "", ON_GENERATE, "use the model's chat format; without --prompt, in turns")                     \
