@@ -59,10 +59,11 @@ bool cmd_export(const struct options *o, struct error *e)
     if (!check_target(o, e) || !parse_type(o->type, &type, e))
         return false;
     bool gguf = length > 5 && !strcmp(o->model + length - 5, ".gguf");
-    request.backend = gguf ? "null" : "cpu"; // from GGUF to GGUF no weights need be loaded
+    request.backend = "null"; // weights go from their source to the file, row by row
     if (!open_model(&opened, &request, e))
         return false;
-    bool ok = model_export_gguf(&opened.model, opened.plan, opened.weights.tensor, type, o->gguf, &report, e);
+    bool ok = (gguf || weights_open(&opened.weights, &opened.model, opened.plan, request.seed, e)) &&
+              model_export_gguf(&opened.model, opened.plan, opened.weights.tensor, type, o->gguf, &report, e);
     if (ok)
         print_report(o, &report, type);
     open_close(&opened);

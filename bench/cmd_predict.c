@@ -45,7 +45,7 @@ static bool simulate(struct predictor *p, const struct plan *plan, const struct 
 {
     struct kv_config kv = points_kv(&point, 1);
     struct trace trace = {.row = calloc((size_t)plan->n_ops, sizeof *trace.row), .capacity = plan->n_ops};
-    bool ok = trace.row ? p->simulator.load(p->simulator.self, plan, NULL, &kv, e)
+    bool ok = trace.row ? p->simulator.open(p->simulator.self, plan, &kv, e)
                         : error_set(e, ERROR_MEMORY, "no memory for '%s'", point->key);
     for (int32_t i = 0; ok && i < point_steps(point); i++) {
         struct batch batch;

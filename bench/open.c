@@ -102,13 +102,13 @@ static void show_loading(void *ctx, uint64_t done, uint64_t total)
 
 void open_print_loading(FILE *f, const struct opened *o)
 {
-    char all[24], owned[24], peak[24];
+    char all[24], peak[24];
     const struct weights *w = &o->weights;
     if (!w->tensor)
         return; // a backend that holds none
-    fprintf(f, "loaded %s in %.3f s (read %.3f s, repack %.3f s; %s in copies), peak memory %s\n",
+    fprintf(f, "loaded %s in %.3f s (read %.3f s, repack %.3f s), peak memory %s\n",
             format_bytes(plan_weight_bytes(o->plan), all), 1e-9 * (double)w->load_ns, 1e-9 * (double)w->read_ns,
-            1e-9 * (double)w->repack_ns, format_bytes(w->owned_bytes, owned), format_bytes(environment_peak_memory(), peak));
+            1e-9 * (double)w->repack_ns, format_bytes(environment_peak_memory(), peak));
 }
 
 bool open_check_compute(const struct plan *plan, struct error *e)
@@ -122,6 +122,15 @@ bool open_check_compute(const struct plan *plan, struct error *e)
                              plan->model, dtype_name(type), own == DTYPE_F32 ? "" : " or ",
                              own == DTYPE_F32 ? "" : dtype_name(own), dtype_name((enum dtype)op->compute));
     }
+    return true;
+}
+
+static bool fill_backend(struct opened *o, const struct backend_options *device, struct error *e)
+{
+    int64_t began_ns = clock_ns();
+    if (!o->backend.load(o->backend.self, o->plan, o->weights.tensor, e))
+        return false;
+    weights_book(&o->weights, clock_ns() - began_ns, environment_threads(device->threads, device->cpu_list));
     return true;
 }
 
@@ -140,7 +149,7 @@ static bool load_weights(struct opened *o, const struct open_request *request, s
     if (!request->quiet && plan_weight_bytes(o->plan) >= SHOWN_BYTES && isatty(STDERR_FILENO))
         o->model.on_loaded = show_loading, o->model.ctx = o->model.spec.name;
     return open_check_memory(what, plan_weight_bytes(o->plan), e) &&
-           model_weights(&o->model, o->plan, request->seed, request->device.threads, &o->weights, e);
+           weights_open(&o->weights, &o->model, o->plan, request->seed, e) && fill_backend(o, &request->device, e);
 }
 
 static bool choose_types(struct opened *o, const struct open_request *request, struct error *e)
@@ -207,7 +216,7 @@ bool open_backend(struct opened *o, const struct backend_options *device, struct
     snprintf(name, sizeof name, "%s", o->backend.name);
     engine_close(&o->engine);
     backend_close(&o->backend);
-    return backend_open(&o->backend, name, device, e);
+    return backend_open(&o->backend, name, device, e) && (o->backend.weightless || fill_backend(o, device, e));
 }
 
 // What the KV and activations of this plan take beyond those already loaded, which the backend gives back first.
@@ -231,7 +240,7 @@ bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e)
     }
     engine_close(&o->engine);
     o->plan = plan;
-    bool ok = engine_open(&o->engine, plan, o->weights.tensor, &o->backend, kv, e);
+    bool ok = engine_open(&o->engine, plan, &o->backend, kv, e);
     drop_plan(old); // only now: the backend referred to it until it was loaded again
     return ok;
 }

@@ -37,7 +37,8 @@ bool open_model(struct opened *o, const struct open_request *request, struct err
 // ERROR_MEMORY (and keeps the engine it had) if KV and activations would not fit.
 bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e);
 
-// Another backend of the same kind over the same weights (other threads, another instruction set); call open_engine next.
+// Another backend of the same kind (other threads, another instruction set), which loads the weights again; call open_engine
+// next.
 bool open_backend(struct opened *o, const struct backend_options *device, struct error *e);
 
 void open_close(struct opened *o); // accepts zeroed
@@ -49,7 +50,7 @@ struct kv_config kv_config_for(int32_t n_seqs, int32_t context, int32_t block_si
 uint64_t open_kv_bytes(const struct plan *plan, const struct kv_config *kv);
 uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *kv);
 
-// "loaded 93.81 MiB in 0.214 s (read 0.150 s, repack 0.064 s; 12.00 MiB of it copied), peak memory 310.1 MiB", to f.
+// "loaded 93.81 MiB in 0.214 s (read 0.150 s, repack 0.064 s), peak memory 310.1 MiB", to f.
 void open_print_loading(FILE *f, const struct opened *o);
 
 // False with ERROR_MEMORY and the numbers if `bytes` more for `what` cannot be taken here.

@@ -51,11 +51,16 @@ struct trace {
 };
 void trace_add(struct trace *t, struct trace_row row); // accepts t == NULL
 
+// Rows that lie in memory, or that are made when somebody asks for them, so that nobody need hold all of them twice.
 struct tensor {
-    const void *data; // rows x cols in `dtype`, rows adjacent
+    const void *data; // rows x cols in `dtype`, rows adjacent; NULL: `read` makes them
     enum dtype dtype;
     int32_t rows, cols;
+    // Rows first .. first+count-1 to `out`, from any thread. What is read once in full may be dropped behind the reader.
+    bool (*read)(void *ctx, int32_t first, int32_t count, void *out, struct error *e);
+    void *ctx;
 };
+bool tensor_read(const struct tensor *t, int32_t first, int32_t count, void *out, struct error *e); // whichever it is
 
 struct kv_config {
     int32_t n_blocks, block_size;
@@ -76,10 +81,13 @@ struct backend {
     // Fills spans[plan->n_ops] and returns how many: each operation exactly once, in order.
     int32_t (*cover)(void *self, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
 
-    // Takes the plan (kept by reference), the weights [plan->n_tensors] (NULL where the backend holds none) and the KV pool.
-    // Called again, it replaces all three (other block sizes, other KV types); KV written before is lost.
-    bool (*load)(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *kv,
-                 struct error *e);
+    // Takes the weights [plan->n_tensors] into its own order: all of a plan's tensors are read, and none is needed later.
+    // What it makes of them depends neither on the plan's arithmetic nor on its KV. NULL in weightless backends.
+    bool (*load)(void *self, const struct plan *plan, const struct tensor *weights, struct error *e);
+
+    // Takes a plan of the loaded tensors (kept by reference) and the KV pool. Called again, it replaces both (other block
+    // sizes, other KV types, other arithmetic); KV written before is lost.
+    bool (*open)(void *self, const struct plan *plan, const struct kv_config *kv, struct error *e);
 
     // One step. Nothing allocates. trace may be NULL.
     bool (*run)(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e);

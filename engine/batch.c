@@ -14,6 +14,15 @@ struct batch_shape batch_shape_of(const struct batch *b)
     return s;
 }
 
+bool tensor_read(const struct tensor *t, int32_t first, int32_t count, void *out, struct error *e)
+{
+    uint64_t row_bytes = dtype_row_bytes(t->dtype, (uint64_t)t->cols);
+    if (!t->data)
+        return t->read(t->ctx, first, count, out, e);
+    memcpy(out, (const uint8_t *)t->data + (uint64_t)first * row_bytes, (size_t)((uint64_t)count * row_bytes));
+    return true;
+}
+
 bool batch_make_uniform(struct batch *b, int32_t n_seqs, int32_t n_new, int32_t context, int32_t block_size, struct error *e)
 {
     *b = (struct batch){0};

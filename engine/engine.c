@@ -53,8 +53,8 @@ bool engine_supports(const struct plan *plan, const struct backend *backend, str
     return true;
 }
 
-bool engine_open(struct engine *engine, const struct plan *plan, const struct tensor *weights, struct backend *backend,
-                 const struct kv_config *kv, struct error *e)
+bool engine_open(struct engine *engine, const struct plan *plan, struct backend *backend, const struct kv_config *kv,
+                 struct error *e)
 {
     *engine = (struct engine){.plan = plan, .backend = backend, .kv = *kv};
     if (kv->max_tokens < 1 || kv->max_seqs < 1 || kv->max_out < 1)
@@ -64,7 +64,7 @@ bool engine_open(struct engine *engine, const struct plan *plan, const struct te
         return false;
     engine->buffers = buffers_make(kv);
     bool ok = engine->buffers || error_set(e, ERROR_MEMORY, "no memory for steps of %d tokens", kv->max_tokens);
-    ok = ok && backend->load(backend->self, plan, weights, kv, e);
+    ok = ok && backend->open(backend->self, plan, kv, e);
     if (!ok)
         engine_close(engine);
     return ok;

@@ -24,11 +24,11 @@ struct session {
 // Whether the backend has every operation of the plan. What it lacks is named.
 bool engine_supports(const struct plan *plan, const struct backend *backend, struct error *e);
 
-// The order of opening: plan_make, then model_weights for that plan (where the backend computes), then this. Plan, weights
-// and backend must outlive the engine; kv gives pool and largest step (bench/open.h does all of it for commands). Opening
-// again on the same backend replaces plan and pool: that is how one set of weights serves many KV shapes.
-bool engine_open(struct engine *engine, const struct plan *plan, const struct tensor *weights, struct backend *backend,
-                 const struct kv_config *kv, struct error *e);
+// The order of opening: plan_make, then (where the backend computes) weights_open for that plan and backend->load, then
+// this. Plan and backend must outlive the engine; kv gives pool and largest step (bench/open.h does all of it for commands).
+// Opening again on the same backend replaces plan and pool: that is how one set of weights serves many KV shapes.
+bool engine_open(struct engine *engine, const struct plan *plan, struct backend *backend, const struct kv_config *kv,
+                 struct error *e);
 void engine_close(struct engine *engine); // accepts zeroed; leaves the backend to its owner
 
 // Which logits a step wants of a session's rows.

@@ -40,11 +40,9 @@ static void sim_unload(struct simulator *s)
     s->ops = NULL, s->spans = NULL, s->plan = NULL;
 }
 
-static bool sim_load(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *kv,
-                     struct error *e)
+static bool sim_start(void *self, const struct plan *plan, const struct kv_config *kv, struct error *e)
 {
     struct simulator *s = self;
-    (void)weights;
     sim_unload(s);
     s->ops = calloc((size_t)plan->n_ops, sizeof *s->ops);
     s->spans = calloc((size_t)plan->n_ops, sizeof *s->spans);
@@ -142,7 +140,7 @@ bool roofline_backend_open(struct backend *out, const struct hardware *hw, void 
                             .self = s,
                             .supports = sim_supports,
                             .cover = sim_cover,
-                            .load = sim_load,
+                            .open = sim_start,
                             .run = sim_run,
                             .move = sim_move,
                             .fill = sim_fill,

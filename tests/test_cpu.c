@@ -27,7 +27,7 @@ static struct tensor *random_model(const struct plan *plan)
             assert_true(dtype_from_f32((enum dtype)t->dtype, x, data + (uint64_t)r * row_bytes, (size_t)t->cols));
         }
         free(x);
-        w[i] = (struct tensor){data, (enum dtype)t->dtype, t->rows, t->cols};
+        w[i] = (struct tensor){.data = data, .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols};
     }
     return w;
 }
@@ -74,7 +74,7 @@ static void rig_open(struct rig *r, const struct shape *shape, const struct setu
     struct kv_config config = {MAX_SEQS * r->stride, r->block_size, MAX_SEQS * MAX_LENGTH, MAX_SEQS, MAX_SEQS * MAX_LENGTH};
     struct backend_options b = {.threads = setup->threads, .isa = setup->isa};
     assert_true(backend_open(&r->backend, "cpu", &b, &e));
-    if (!r->backend.load(r->backend.self, &r->plan, r->w, &config, &e))
+    if (!r->backend.load(r->backend.self, &r->plan, r->w, &e) || !r->backend.open(r->backend.self, &r->plan, &config, &e))
         fail_msg("%s", e.message);
 }
 
@@ -419,11 +419,13 @@ static void expect_refusal(const struct shape *shape, int32_t tp, int32_t n_bloc
     assert_true(plan_make(&plan, &shape->spec, &o, &e));
     struct tensor *w = calloc((size_t)plan.n_tensors, sizeof *w);
     for (int32_t i = 0; i < plan.n_tensors; i++)
-        w[i] = (struct tensor){calloc(1, tensor_bytes(&plan.tensor[i])), (enum dtype)plan.tensor[i].dtype,
-                               plan.tensor[i].rows, plan.tensor[i].cols};
+        w[i] = (struct tensor){.data = calloc(1, tensor_bytes(&plan.tensor[i])),
+                               .dtype = (enum dtype)plan.tensor[i].dtype,
+                               .rows = plan.tensor[i].rows,
+                               .cols = plan.tensor[i].cols};
     struct backend b;
     assert_true(backend_open(&b, "cpu", &(struct backend_options){.threads = 1}, &e));
-    assert_false(b.load(b.self, &plan, w, &(struct kv_config){n_blocks, 16, 16, 1, 16}, &e));
+    assert_false(b.load(b.self, &plan, w, &e) && b.open(b.self, &plan, &(struct kv_config){n_blocks, 16, 16, 1, 16}, &e));
     assert_int_equal(e.kind, kind);
     if (!strstr(e.message, says))
         fail_msg("'%s' does not say '%s'", e.message, says);

@@ -25,7 +25,7 @@ static void setup(struct fixture *f, struct kv_config kv)
     struct error e = {0};
     assert_true(plan_make(&f->plan, &spec, &options, &e));
     assert_true(null_backend_open(&f->backend, NULL, &e));
-    assert_true(engine_open(&f->engine, &f->plan, NULL, &f->backend, &kv, &e));
+    assert_true(engine_open(&f->engine, &f->plan, &f->backend, &kv, &e));
 }
 
 // Every test ends here: nothing may still be held.
@@ -341,11 +341,11 @@ static void test_opening_refuses_what_the_backend_cannot_do(void **state)
     setup(&f, kv);
     struct backend poor = f.backend;
     poor.supports = supports_no_rope;
-    assert_false(engine_open(&engine, &f.plan, NULL, &poor, &kv, &e));
+    assert_false(engine_open(&engine, &f.plan, &poor, &kv, &e));
     assert_int_equal(e.kind, ERROR_UNSUPPORTED);
     assert_non_null(strstr(e.message, "tiny"));
     kv.max_seqs = 0;
-    assert_false(engine_open(&engine, &f.plan, NULL, &f.backend, &kv, &e));
+    assert_false(engine_open(&engine, &f.plan, &f.backend, &kv, &e));
     assert_int_equal(e.kind, ERROR_USAGE);
     engine_close(&engine);
     teardown(&f);

@@ -49,9 +49,11 @@ static float *floats_of(const struct tensor *t)
 {
     size_t cols = (size_t)t->cols;
     float *x = malloc((size_t)t->rows * cols * sizeof *x);
+    void *row = malloc(dtype_row_bytes(t->dtype, cols));
+    struct error e;
     for (int32_t r = 0; r < t->rows; r++)
-        dtype_to_f32(t->dtype, (const char *)t->data + (size_t)r * dtype_row_bytes(t->dtype, cols), x + (size_t)r * cols,
-                     cols);
+        assert_true(tensor_read(t, r, 1, row, &e) && dtype_to_f32(t->dtype, row, x + (size_t)r * cols, cols));
+    free(row);
     return x;
 }
 

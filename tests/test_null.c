@@ -24,7 +24,7 @@ static void setup(struct fixture *f)
     struct kv_config kv = {.n_blocks = 8, .block_size = BS, .max_tokens = 32, .max_seqs = 4, .max_out = 4};
     assert_true(plan_make(&f->plan, &spec, &options, NULL));
     assert_true(null_backend_open(&f->backend, NULL, NULL));
-    assert_true(f->backend.load(f->backend.self, &f->plan, NULL, &kv, NULL));
+    assert_true(f->backend.open(f->backend.self, &f->plan, &kv, NULL));
     assert_true(batch_make_uniform(&f->batch, N_SEQS, CONTEXT, CONTEXT, BS, NULL));
 }
 

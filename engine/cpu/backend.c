@@ -28,17 +28,22 @@ static bool cpu_supports(void *self, const struct op *op, struct error *e)
     return op->kind < OP_KIND_COUNT || error_set(e, ERROR_UNSUPPORTED, "unknown operation %d", op->kind);
 }
 
-static bool check_types(const struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
+static bool check_kv_types(const struct cpu *c, const struct plan *plan, struct error *e)
 {
     const enum dtype kv[] = {plan->kv_k, plan->kv_v};
     for (int i = 0; i < 2; i++)
         if (!c->kernels->kv_store[kv[i]])
             return error_set(e, ERROR_UNSUPPORTED, "the cpu backend keeps KV as f32, bf16, f16 or int8, not %s",
                              dtype_name(kv[i]));
+    return true;
+}
+
+static bool check_weights(const struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
+{
     for (int32_t i = 0; i < plan->n_tensors; i++) {
         const struct tensor_spec *t = &plan->tensor[i];
         const char *name = tensor_role_name((enum tensor_role)t->role);
-        if (!weights || !weights[i].data)
+        if (!weights || (!weights[i].data && !weights[i].read))
             return error_set(e, ERROR_UNSUPPORTED, "the cpu backend computes and needs weights, '%s' has none", name);
         if (weights[i].rows != t->rows || weights[i].cols != t->cols)
             return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, weights[i].rows,
@@ -58,26 +63,79 @@ static bool check_config(const struct kv_config *k, struct error *e)
     return true;
 }
 
-// Norm weights and biases are few: kept as f32. Matrices stay where they are, in huge pages if they can be.
+static uint64_t matrix_bytes(const struct tensor *t)
+{
+    return t->rows > 1 ? ((uint64_t)t->rows * dtype_row_bytes(t->dtype, (uint64_t)t->cols) + 63) / 64 * 64 : 0;
+}
+
+// One tensor on its way into memory, some rows at a time.
+struct reading {
+    const struct tensor *from;
+    struct tensor *to;
+    atomic_int next;
+    atomic_bool failed;
+    struct error error; // of the member that failed first
+};
+
+enum { READ_BYTES = 1 << 20 };
+
+static void read_rows(void *ctx, int32_t member, int32_t n_members)
+{
+    struct reading *r = ctx;
+    uint64_t row_bytes = dtype_row_bytes(r->to->dtype, (uint64_t)r->to->cols);
+    int32_t step = (int32_t)(READ_BYTES / row_bytes) + 1;
+    (void)member, (void)n_members;
+    for (int32_t first; !r->failed && (first = atomic_fetch_add(&r->next, step)) < r->to->rows;) {
+        struct error e = {0};
+        int32_t n = r->to->rows - first < step ? r->to->rows - first : step;
+        uint8_t *out = (uint8_t *)(uintptr_t)r->to->data + (uint64_t)first * row_bytes;
+        if (!tensor_read(r->from, first, n, out, &e) && !atomic_exchange(&r->failed, true))
+            r->error = e;
+    }
+}
+
+static bool take_matrix(struct cpu *c, const struct tensor *from, struct tensor *to, struct error *e)
+{
+    struct reading r = {.from = from, .to = to};
+    team_run(c->team, read_rows, &r);
+    if (r.failed)
+        *e = r.error;
+    return !r.failed;
+}
+
+// Norm weights and biases are few: kept as f32.
+static bool take_vector(const struct tensor *from, float **to, struct error *e)
+{
+    uint64_t bytes = dtype_row_bytes(from->dtype, (uint64_t)from->cols);
+    void *stored = malloc(bytes);
+    *to = malloc((size_t)from->cols * sizeof **to);
+    bool ok = (stored && *to) || error_set(e, ERROR_MEMORY, "no memory for %d norm weights", from->cols);
+    ok = ok && tensor_read(from, 0, 1, stored, e);
+    if (ok)
+        dtype_to_f32(from->dtype, stored, *to, (size_t)from->cols);
+    free(stored);
+    return ok;
+}
+
 static bool take_tensors(struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
 {
-    c->tensor = calloc((size_t)plan->n_tensors, sizeof *c->tensor);
-    c->vector = calloc((size_t)plan->n_tensors, sizeof *c->vector);
-    c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
-    bool ok = c->tensor && c->vector && c->spans;
-    for (int32_t i = 0; ok && i < plan->n_tensors; i++) {
-        c->tensor[i] = weights[i];
-        if (weights[i].rows > 1)
-            continue;
-        c->vector[i] = malloc((size_t)weights[i].cols * sizeof(float));
-        ok = c->vector[i] != NULL;
-        if (ok)
-            dtype_to_f32(weights[i].dtype, weights[i].data, c->vector[i], (size_t)weights[i].cols);
+    uint64_t at = 0;
+    size_t n = (uint32_t)plan->n_tensors;
+    c->tensor = calloc(n, sizeof *c->tensor);
+    c->vector = calloc(n, sizeof *c->vector);
+    for (c->n_tensors = 0; c->n_tensors < plan->n_tensors; c->n_tensors++)
+        c->weight_bytes += matrix_bytes(&weights[c->n_tensors]);
+    if (!c->tensor || !c->vector)
+        return error_set(e, ERROR_MEMORY, "no memory for the tensors of '%s'", plan->model);
+    if (!(c->weights = memory_map(c->weight_bytes, "the weights", e)))
+        return false;
+    for (int32_t i = 0; i < plan->n_tensors; at += matrix_bytes(&weights[i++])) {
+        const struct tensor *t = &weights[i];
+        c->tensor[i] = (struct tensor){.data = c->weights + at, .dtype = t->dtype, .rows = t->rows, .cols = t->cols};
+        if (!(t->rows > 1 ? take_matrix(c, t, &c->tensor[i], e) : take_vector(t, &c->vector[i], e)))
+            return false;
     }
-    for (int32_t i = 0; i < plan->n_ropes; i++)
-        for (int is_long = 0; is_long < 2; is_long++)
-            rope_inv_freq(&plan->rope[i], is_long, c->turns[i].inv_freq[is_long]);
-    return ok || error_set(e, ERROR_MEMORY, "no memory for the norms of '%s'", plan->model);
+    return true;
 }
 
 static int32_t widest_slot(const struct plan *plan)
@@ -127,38 +185,70 @@ static bool take_scratch(struct cpu *c, const struct plan *plan, const struct kv
     return true;
 }
 
-static void unload(struct cpu *c)
+static void drop_plan(struct cpu *c)
 {
-    for (int32_t i = 0; c->vector && i < c->plan->n_tensors; i++)
-        free(c->vector[i]);
-    free(c->vector);
-    free(c->tensor);
     free(c->spans);
     free(c->tile);
     memory_unmap(c->scratch, c->scratch_bytes);
     slots_free(&c->slots);
     kv_storage_free(&c->kv);
+    c->spans = NULL, c->tile = NULL, c->scratch = NULL, c->plan = NULL;
+    c->scratch_bytes = 0, c->n_out = 0;
+}
+
+static void unload(struct cpu *c)
+{
+    drop_plan(c);
+    for (int32_t i = 0; c->vector && i < c->n_tensors; i++)
+        free(c->vector[i]);
+    free(c->vector);
+    free(c->tensor);
+    memory_unmap(c->weights, c->weight_bytes);
     *c = (struct cpu){.kernels = c->kernels, .gemm = c->gemm, .team = c->team};
 }
 
-static bool cpu_load(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *config,
-                     struct error *e)
+static bool cpu_load(void *self, const struct plan *plan, const struct tensor *weights, struct error *e)
 {
     struct cpu *c = self;
     unload(c);
+    if (check_weights(c, plan, weights, e) && take_tensors(c, plan, weights, e))
+        return true;
+    unload(c);
+    return false;
+}
+
+static bool check_plan(struct cpu *c, const struct plan *plan, const struct kv_config *config, struct error *e)
+{
     for (int32_t i = 0; i < plan->n_ops; i++)
         if (!cpu_supports(c, &plan->op[i], e))
             return false;
-    if (!check_types(c, plan, weights, e) || !check_config(config, e))
+    if (!check_kv_types(c, plan, e) || !check_config(config, e))
         return false;
-    c->plan = plan;
+    bool same = c->n_tensors == plan->n_tensors;
+    for (int32_t i = 0; same && i < plan->n_tensors; i++)
+        same = c->tensor[i].rows == plan->tensor[i].rows && c->tensor[i].cols == plan->tensor[i].cols;
+    return same || error_set(e, ERROR_USAGE, "the cpu backend has not loaded the weights of '%s'", plan->model);
+}
+
+static bool cpu_start(void *self, const struct plan *plan, const struct kv_config *config, struct error *e)
+{
+    struct cpu *c = self;
+    drop_plan(c);
+    if (!check_plan(c, plan, config, e))
+        return false;
     c->config = *config;
+    for (int32_t i = 0; i < plan->n_ropes; i++)
+        for (int is_long = 0; is_long < 2; is_long++)
+            rope_inv_freq(&plan->rope[i], is_long, c->turns[i].inv_freq[is_long]);
     struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
-    bool ok = take_tensors(c, plan, weights, e) &&
+    c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
+    bool ok = (c->spans || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model)) &&
               slots_init(&c->slots, plan, c->spans, cpu_cover(NULL, plan, &shape, c->spans), config, e) &&
               take_scratch(c, plan, config, e) && kv_storage_init(&c->kv, plan, config, e);
-    if (!ok)
-        unload(c);
+    if (ok)
+        c->plan = plan;
+    else
+        drop_plan(c);
     return ok;
 }
 
@@ -271,7 +361,7 @@ static int64_t cpu_now_ns(void *self)
 static uint64_t cpu_memory_bytes(void *self)
 {
     const struct cpu *c = self;
-    return c->plan ? plan_weight_bytes(c->plan) + c->kv.bytes + c->slots.bytes + c->scratch_bytes : 0;
+    return c->weight_bytes + c->kv.bytes + c->slots.bytes + c->scratch_bytes;
 }
 
 static void cpu_close(void *self)
@@ -300,6 +390,7 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
                             .supports = cpu_supports,
                             .cover = cpu_cover,
                             .load = cpu_load,
+                            .open = cpu_start,
                             .run = cpu_run,
                             .move = cpu_move,
                             .fill = cpu_fill,

@@ -33,8 +33,11 @@ struct cpu {
     struct team *team;
     const struct plan *plan; // NULL: not loaded
     struct kv_config config;
+    int32_t n_tensors;
     struct tensor *tensor; // [n_tensors]
-    float **vector;        // [n_tensors] norm weights and biases as f32, NULL for matrices
+    uint8_t *weights;      // the matrices, one mapping
+    uint64_t weight_bytes;
+    float **vector; // [n_tensors] norm weights and biases as f32, NULL for matrices
     struct kv_storage kv;
     struct slots slots;
     struct span *spans; // [n_ops]

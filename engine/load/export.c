@@ -48,17 +48,19 @@ static bool put_stored(struct gguf_writer *w, const struct stored_tensor *s, enu
                        struct error *e)
 {
     char name[96];
+    uint64_t rows = 1; // of a file that was checked: their product with the columns fits 64 bits
+    for (int32_t i = 0; i + 1 < s->n_dims; i++)
+        rows *= s->dim[i];
     struct gguf_out_tensor *t = s->name.size < sizeof t->name && s->n_dims <= 4 ? gguf_put_tensor(w) : NULL;
-    if (!t || !s->known)
+    if (!t || !s->known || rows > INT32_MAX || s->dim[s->n_dims - 1] > INT32_MAX)
         return error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' of type %s cannot be exported", where,
                          text_print(s->name, name), s->type);
     memcpy(t->name, s->name.data, s->name.size);
     t->n_dims = s->n_dims, t->n_parts = 1;
-    t->part[0] = (struct gguf_rows){.data = s->data, .n = 1};
-    for (int32_t i = 0; i < s->n_dims; i++) {
+    for (int32_t i = 0; i < s->n_dims; i++)
         t->dim[i] = s->dim[i];
-        t->part[0].n *= i + 1 < s->n_dims ? s->dim[i] : 1;
-    }
+    t->part[0].tensor =
+        (struct tensor){.data = s->data, .dtype = s->dtype, .rows = (int32_t)rows, .cols = (int32_t)s->dim[s->n_dims - 1]};
     t->from = s->dtype, t->to = stored_as(type, s->n_dims, s->dim[s->n_dims - 1]);
     return true;
 }
@@ -100,7 +102,7 @@ static const struct fusion *fusion_of(const struct model_spec *s, enum tensor_ro
 static struct gguf_rows rows_of_tensor(const struct model_spec *s, enum tensor_role role, const struct tensor *t)
 {
     bool q_or_k = role == TENSOR_ATTN_Q || role == TENSOR_ATTN_K || role == TENSOR_ATTN_Q_BIAS || role == TENSOR_ATTN_K_BIAS;
-    struct gguf_rows rows = {.data = t->data, .n = (uint64_t)t->rows};
+    struct gguf_rows rows = {.tensor = *t};
     if (q_or_k && family_by_name(s->family)->permuted_gguf)
         rows.head_dim = s->head_dim, rows.rotary_dim = s->rope.rotary_dim;
     return rows;

@@ -115,7 +115,7 @@ static void put_factor_tensor(struct gguf_writer *w, const char *name, const flo
         return;
     snprintf(t->name, sizeof t->name, "%s", name);
     t->n_dims = 1, t->dim[0] = (uint64_t)n, t->n_parts = 1;
-    t->part[0] = (struct gguf_rows){.data = factor, .n = 1};
+    t->part[0] = (struct gguf_rows){.tensor = {.data = factor, .dtype = DTYPE_F32, .rows = 1, .cols = n}};
 }
 
 // Llama 3's scaling as divisors of the plain frequencies.

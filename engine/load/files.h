@@ -56,7 +56,4 @@ bool type_converts(enum dtype type, bool from_f32);
 // A row (or part of it) that holds no NaN and no infinity, block scales included (finite.c).
 bool values_finite(enum dtype type, const void *data, uint64_t bytes);
 
-// Calls work(ctx, i) for every i < n from up to `threads` threads (0: one per allowed CPU), in no order (parallel.c).
-void parallel_for(int32_t threads, int64_t n, void (*work)(void *ctx, int64_t i), void *ctx);
-
 #endif

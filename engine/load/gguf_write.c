@@ -184,10 +184,10 @@ static void write_padding(FILE *f, uint64_t n)
 }
 
 // The row that comes `i`th when the halves of each head are interleaved.
-static uint64_t source_row(const struct gguf_rows *rows, uint64_t i)
+static int32_t source_row(const struct gguf_rows *rows, int32_t i)
 {
-    uint64_t d = (uint64_t)rows->head_dim, in_head = d ? i % d : 0, half = (uint64_t)rows->rotary_dim / 2;
-    if (!d || in_head >= (uint64_t)rows->rotary_dim)
+    int32_t d = rows->head_dim, in_head = d ? i % d : 0, half = rows->rotary_dim / 2;
+    if (!d || in_head >= rows->rotary_dim)
         return i;
     return i - in_head + in_head % 2 * half + in_head / 2;
 }
@@ -195,28 +195,36 @@ static uint64_t source_row(const struct gguf_rows *rows, uint64_t i)
 // The same for the values of a vector, which is written as f32.
 static void write_interleaved(const struct gguf_rows *rows, const float *value, size_t n, FILE *f)
 {
-    for (size_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < (int32_t)n; i++)
         fwrite(&value[source_row(rows, i)], sizeof *value, 1, f);
 }
 
-static void write_rows(const struct gguf_out_tensor *t, const struct gguf_rows *rows, float *wide, void *narrow, FILE *f)
+struct row_buffers {
+    void *stored, *narrow;
+    float *wide;
+};
+
+static bool write_rows(const struct gguf_out_tensor *t, const struct gguf_rows *rows, const struct row_buffers *b, FILE *f,
+                       struct error *e)
 {
     size_t n = columns_of(t);
-    uint64_t from_bytes = dtype_row_bytes(t->from, n), to_bytes = dtype_row_bytes(t->to, n);
-    for (uint64_t i = 0; i < rows->n && !ferror(f); i++) {
-        const char *row = (const char *)rows->data + (t->n_dims > 1 ? source_row(rows, i) : 0) * from_bytes;
+    uint64_t to_bytes = dtype_row_bytes(t->to, n);
+    for (int32_t i = 0; i < rows->tensor.rows && !ferror(f); i++) {
+        if (!tensor_read(&rows->tensor, t->n_dims > 1 ? source_row(rows, i) : 0, 1, b->stored, e))
+            return false;
         if (t->from == t->to && t->n_dims > 1) {
-            fwrite(row, 1, to_bytes, f);
+            fwrite(b->stored, 1, to_bytes, f);
             continue;
         }
-        dtype_to_f32(t->from, row, wide, n);
+        dtype_to_f32(t->from, b->stored, b->wide, n);
         if (t->n_dims == 1) {
-            write_interleaved(rows, wide, n, f);
+            write_interleaved(rows, b->wide, n, f);
             continue;
         }
-        dtype_from_f32(t->to, wide, narrow, n);
-        fwrite(narrow, 1, to_bytes, f);
+        dtype_from_f32(t->to, b->wide, b->narrow, n);
+        fwrite(b->narrow, 1, to_bytes, f);
     }
+    return true;
 }
 
 static bool write_tensors(const struct gguf_writer *w, FILE *f, const char *path, struct error *e)
@@ -224,17 +232,18 @@ static bool write_tensors(const struct gguf_writer *w, FILE *f, const char *path
     uint64_t widest = 0;
     for (uint64_t i = 0; i < w->n_tensors; i++)
         widest = columns_of(&w->tensor[i]) > widest ? columns_of(&w->tensor[i]) : widest;
-    float *wide = malloc((widest + 1) * sizeof *wide);
-    void *narrow = malloc((widest + 1) * sizeof *wide); // no type takes more than f32
-    bool ok = (wide && narrow) || error_set(e, ERROR_MEMORY, "'%s': no memory for a row", path);
+    uint64_t bytes = (widest + 1) * sizeof(float); // no type takes more than f32
+    struct row_buffers b = {malloc(bytes), malloc(bytes), malloc(bytes)};
+    bool ok = (b.stored && b.narrow && b.wide) || error_set(e, ERROR_MEMORY, "'%s': no memory for a row", path);
     for (uint64_t i = 0; ok && i < w->n_tensors; i++) {
         const struct gguf_out_tensor *t = &w->tensor[i];
-        for (int32_t k = 0; k < t->n_parts; k++)
-            write_rows(t, &t->part[k], wide, narrow, f);
+        for (int32_t k = 0; ok && k < t->n_parts; k++)
+            ok = write_rows(t, &t->part[k], &b, f, e);
         write_padding(f, bytes_of(t));
     }
-    free(wide);
-    free(narrow);
+    free(b.stored);
+    free(b.narrow);
+    free(b.wide);
     return ok;
 }
 

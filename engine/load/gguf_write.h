@@ -2,15 +2,15 @@
 #ifndef ENGINE_LOAD_GGUF_WRITE_H
 #define ENGINE_LOAD_GGUF_WRITE_H
 
+#include "engine/backend.h"
 #include "engine/load/gguf.h"
 
 enum { GGUF_WRITE_PARTS = 3 };
 
-// Rows in memory, in the order in which the file shall have them but for this: with head_dim > 0, the first rotary_dim rows
-// of each head are interleaved from their two halves.
+// Rows in the order in which the file shall have them but for this: with head_dim > 0, the first rotary_dim rows of each
+// head are interleaved from their two halves.
 struct gguf_rows {
-    const void *data;
-    uint64_t n;
+    struct tensor tensor; // read row by row
     int32_t head_dim, rotary_dim;
 };
 

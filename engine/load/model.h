@@ -20,7 +20,7 @@ struct model {
     enum model_format format;
     char path[1024];
     struct model_files *files; // owned: mapped files and their directory of tensors; NULL for MODEL_CONFIG
-    // When not NULL, called while model_weights loads, from one thread at a time: bytes of weights that are ready.
+    // When not NULL, called while weights are read, from one thread at a time: bytes that are ready.
     void (*on_loaded)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
 };
@@ -32,29 +32,29 @@ bool model_open(struct model *m, const char *path, struct error *e);
 void model_open_random(struct model *m, const struct model_spec *spec);
 void model_close(struct model *m); // accepts zeroed
 
-// For plan_options.tensor_dtype, ctx = the model: the type the file stores (F32 where it has no such tensor; model_weights
+// For plan_options.tensor_dtype, ctx = the model: the type the file stores (F32 where it has no such tensor; weights_open
 // then says what is missing). Types the engine does not compute with directly are declared as what they are loaded as.
 enum dtype model_tensor_dtype(void *model, const struct tensor_spec *spec);
 bool model_has_weights(const struct model *m);      // false for MODEL_CONFIG
 uint64_t model_stored_bytes(const struct model *m); // of all tensors in its files, by their headers; 0 where there are none
 
 struct weights {
-    struct tensor *tensor; // [n_tensors of the plan]
-    void **owned;          // buffers that are not mapped from a file
-    int32_t n_owned;
-    uint64_t owned_bytes;
+    struct tensor *tensor;        // [n_tensors of the plan]
+    struct weight_source *source; // owned: where rows come from
     // How long it took: load_ns on the clock, parted as the threads' time was into reading (page-in and the search for NaN)
-    // and repacking (conversion, another order of rows, making random values).
+    // and repacking (conversion, another order of rows, making random values, the backend's own order).
     int64_t load_ns, read_ns, repack_ns;
 };
 
-// The plan's tensors: pointers into the mapped file where it serves as it is, owned copies where not (Llama's q and k row
-// permutation in GGUF undone, other types converted). Shapes must agree with the plan; NaN and infinity anywhere are
-// refused. For MODEL_RANDOM: seeded, uniform in +-sqrt(3 / cols) for matrices (so rows have unit gain), 1 for norms, 0 for
-// biases; filled in the plan's types with `threads` threads (0: all).
-bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
-                   struct error *e);
+// The plan's tensors, made row by row when they are read (struct tensor): from the mapped file, with Llama's q and k row
+// permutation in GGUF undone and other types converted, or from the seed. Shapes must agree with the plan; NaN and infinity
+// are refused by whoever reads them. Pages of the file are let go of behind the reader. For MODEL_RANDOM: uniform in
+// +-sqrt(3 / cols) for matrices (so rows have unit gain), 1 for norms, 0 for biases. The model must outlive the weights.
+bool weights_open(struct weights *w, const struct model *m, const struct plan *plan, uint64_t seed, struct error *e);
 void weights_free(struct weights *w); // accepts zeroed
+
+// Parts the time since opening, when `threads` threads have read all of them.
+void weights_book(struct weights *w, int64_t load_ns, int32_t threads);
 
 struct export_report {
     uint64_t bytes;      // of the file

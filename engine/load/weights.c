@@ -1,5 +1,5 @@
-// A plan's tensors from a model's files or from a seed. What the file stores as the plan wants it is used where it is
-// mapped; the rest is copied, converted or made into one buffer. All of it is checked for NaN and infinity on the way.
+// A plan's tensors, row by row, from a model's files or from a seed: copied, converted or made when they are read, and
+// checked for NaN and infinity on the way.
 #include "engine/base/memory.h"
 #include "engine/base/units.h"
 #include "engine/load/family.h"
@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, HUGE_PAGE = 2 << 20, CHUNK_BYTES = 1 << 20, BLOCK_MAX = 256 };
+enum { BLOCK_MAX = 256 };
 
-// How one tensor comes into being.
-enum source { SOURCE_RANDOM, SOURCE_MAPPED, SOURCE_COPIED };
+// How one tensor comes into being: made from the seed, as a file has it, or in another type or order.
+enum source { SOURCE_RANDOM, SOURCE_STORED, SOURCE_CONVERTED };
 
 struct origin {
     enum source source;
@@ -27,23 +27,21 @@ struct origin {
     struct scales scales;         // of FP8 values
 };
 
-// Rows first .. first+count-1 of one tensor: the unit of work.
-struct chunk {
-    int32_t tensor, first, count;
+struct reader { // the context of a tensor that is read
+    struct weight_source *source;
+    int32_t id;
 };
 
-struct loading {
+struct weight_source {
     const struct model *model;
-    const struct plan *plan;
-    uint64_t seed;
-    struct origin *origin; // [n_tensors]
-    struct tensor *tensor; // [n_tensors]
-    struct chunk *chunk;
-    int64_t n_chunks;
-    pthread_mutex_t lock;
-    int32_t failed; // lowest tensor with a value that is not finite; INT32_MAX: none
-    bool no_memory;
-    uint64_t done, total;       // bytes
+    struct tensor_spec *spec; // [n]
+    int32_t n;
+    uint64_t seed, total;       // total: bytes
+    struct origin *origin;      // [n]
+    struct reader *reader;      // [n]
+    pthread_mutex_t lock;       // of all below
+    int32_t *unread;            // [n] rows that nobody has read yet
+    uint64_t done;              // bytes
     int64_t read_ns, repack_ns; // of all threads
     int64_t told_ns;            // when on_loaded was last called
 };
@@ -113,12 +111,15 @@ static const uint8_t *stored_data(const struct origin *o, const struct tensor_sp
     return (const uint8_t *)o->stored->data + (o->first ? (uint64_t)o->first * row_bytes : 0);
 }
 
+static uint64_t tensor_file_bytes(const struct origin *o, const struct tensor_spec *t)
+{
+    return (uint64_t)t->rows * row_bytes_of(o->stored->dtype, t->cols);
+}
+
 static bool serves_as_it_is(const struct origin *o, const struct tensor_spec *t)
 {
-    uintptr_t unit = t->dtype == DTYPE_F32 ? 4 : 2;
     bool whole = !o->first || t->rows > 1 || dtype_block((enum dtype)t->dtype) == 1;
-    return o->stored->dtype == (enum dtype)t->dtype && !o->head_dim && o->offset == 0 && whole &&
-           (uintptr_t)stored_data(o, t) % unit == 0;
+    return o->stored->dtype == (enum dtype)t->dtype && !o->head_dim && o->offset == 0 && whole;
 }
 
 // Norm weights that are stored less an offset.
@@ -165,88 +166,30 @@ static bool find_origin(const struct model *m, const struct tensor_spec *t, stru
     o->stored = s, o->first = at.first, o->rows = at.rows, o->offset = offset_of(m, t);
     set_permutation(m, t, o);
     if (serves_as_it_is(o, t)) {
-        o->source = SOURCE_MAPPED;
+        o->source = SOURCE_STORED;
         return true;
     }
-    o->source = SOURCE_COPIED;
+    o->source = SOURCE_CONVERTED;
     return s->dtype == wanted || type_converts(wanted, true) ||
            error_set(e, ERROR_UNSUPPORTED, "'%s': tensor '%s' of type %s cannot be converted to %s", m->path,
                      name_of(m, t, name), s->type, dtype_name(wanted));
 }
 
-static bool find_origins(struct loading *l, struct error *e)
+static bool find_origins(struct weight_source *s, struct error *e)
 {
-    const struct model *m = l->model;
-    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
-        const struct tensor_spec *t = &l->plan->tensor[i];
-        if (m->format != MODEL_RANDOM && !find_origin(m, t, &l->origin[i], e))
+    for (int32_t i = 0; i < s->n; i++) {
+        enum dtype type = (enum dtype)s->spec[i].dtype;
+        if (s->model->format != MODEL_RANDOM && !find_origin(s->model, &s->spec[i], &s->origin[i], e))
             return false;
-        if (!type_converts((enum dtype)t->dtype, false))
-            return error_set(e, ERROR_UNSUPPORTED, "'%s': nothing here computes with %s weights", m->path,
-                             dtype_name((enum dtype)t->dtype));
-    }
-    return true;
-}
-
-static bool allocate(struct weights *w, uint64_t bytes, const char *path, struct error *e)
-{
-    char need[24], have[24];
-    uint64_t rounded = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, available = memory_available("");
-    if (bytes > available)
-        return error_set(e, ERROR_MEMORY, "'%s': weights of %s, but only %s of memory are available", path,
-                         format_bytes(bytes, need), format_bytes(available, have));
-    w->owned = calloc(1, sizeof *w->owned);
-    if (!w->owned || !(w->owned[0] = aligned_alloc(HUGE_PAGE, rounded)))
-        return error_set(e, ERROR_MEMORY, "'%s': no memory for weights of %s", path, format_bytes(bytes, need));
-    w->n_owned = 1, w->owned_bytes = bytes;
-    madvise(w->owned[0], rounded, MADV_HUGEPAGE); // fewer faults now, fewer TLB misses at each step; advice only
-    return true;
-}
-
-// Points every tensor at the file or at its place in the one buffer.
-static bool place_tensors(struct loading *l, struct weights *w, struct error *e)
-{
-    uint64_t bytes = 0, at = 0;
-    for (int32_t i = 0; i < l->plan->n_tensors; i++)
-        if (l->origin[i].source != SOURCE_MAPPED)
-            bytes += (tensor_bytes(&l->plan->tensor[i]) + ALIGN - 1) / ALIGN * ALIGN;
-    if (bytes && !allocate(w, bytes, l->model->path, e))
-        return false;
-    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
-        const struct tensor_spec *t = &l->plan->tensor[i];
-        const void *data =
-            l->origin[i].source == SOURCE_MAPPED ? stored_data(&l->origin[i], t) : (const uint8_t *)w->owned[0] + at;
-        l->tensor[i] = (struct tensor){.data = data, .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols};
-        if (l->origin[i].source != SOURCE_MAPPED)
-            at += (tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
-    }
-    return true;
-}
-
-static int32_t rows_per_chunk(const struct tensor_spec *t)
-{
-    uint64_t rows = CHUNK_BYTES / row_bytes_of((enum dtype)t->dtype, t->cols);
-    return rows < 1 ? 1 : (int32_t)rows;
-}
-
-static bool make_chunks(struct loading *l, struct error *e)
-{
-    const struct plan *p = l->plan;
-    for (int32_t i = 0; i < p->n_tensors; i++)
-        l->n_chunks += p->tensor[i].rows / rows_per_chunk(&p->tensor[i]) + 1;
-    if (!(l->chunk = calloc((size_t)l->n_chunks, sizeof *l->chunk)))
-        return error_set(e, ERROR_MEMORY, "'%s': no memory", l->model->path);
-    l->n_chunks = 0;
-    for (int32_t i = 0; i < p->n_tensors; i++) {
-        int32_t step = rows_per_chunk(&p->tensor[i]), rows = p->tensor[i].rows;
-        for (int32_t first = 0; first < rows; first += step)
-            l->chunk[l->n_chunks++] = (struct chunk){i, first, rows - first < step ? rows - first : step};
+        if (!type_converts(type, false))
+            return error_set(e, ERROR_UNSUPPORTED, "'%s': nothing here computes with %s weights", s->model->path,
+                             dtype_name(type));
     }
     return true;
 }
 
 // A vector's values go through f32, which every type it can have fits.
-static bool copy_vector(const struct origin *o, const struct tensor *t, void *out)
+static bool copy_vector(const struct origin *o, const struct tensor_spec *t, void *out)
 {
     float *stored = malloc(((size_t)o->rows + (size_t)t->cols) * sizeof *stored),
           *ordered = stored ? stored + o->rows : NULL;
@@ -255,22 +198,23 @@ static bool copy_vector(const struct origin *o, const struct tensor *t, void *ou
     dtype_to_f32(o->stored->dtype, o->stored->data, stored, (size_t)o->rows);
     for (int32_t i = 0; i < t->cols; i++)
         ordered[i] = stored[stored_row(o, i)] + o->offset;
-    dtype_from_f32(t->dtype, ordered, out, (size_t)t->cols);
+    dtype_from_f32((enum dtype)t->dtype, ordered, out, (size_t)t->cols);
     free(stored);
     return true;
 }
 
-static bool copy_rows(const struct origin *o, const struct tensor *t, const struct chunk *c, uint8_t *out)
+static bool copy_rows(const struct origin *o, const struct tensor_spec *t, int32_t first, int32_t n, uint8_t *out)
 {
-    uint64_t from_bytes = row_bytes_of(o->stored->dtype, t->cols), to_bytes = row_bytes_of(t->dtype, t->cols);
+    enum dtype type = (enum dtype)t->dtype;
+    uint64_t from_bytes = row_bytes_of(o->stored->dtype, t->cols), to_bytes = row_bytes_of(type, t->cols);
     const uint8_t *from = o->stored->data;
     float *row = malloc((size_t)t->cols * sizeof *row);
     if (!row)
         return false;
-    for (int32_t i = 0; i < c->count; i++, out += to_bytes) {
-        int64_t r = stored_row(o, c->first + i);
+    for (int32_t i = 0; i < n; i++, out += to_bytes) {
+        int64_t r = stored_row(o, first + i);
         const uint8_t *at = from + (uint64_t)r * from_bytes;
-        if (o->stored->dtype == t->dtype) {
+        if (o->stored->dtype == type) {
             memcpy(out, at, to_bytes);
             continue;
         }
@@ -278,93 +222,91 @@ static bool copy_rows(const struct origin *o, const struct tensor *t, const stru
             scales_row(&o->scales, at, r, t->cols, row);
         else
             dtype_to_f32(o->stored->dtype, at, row, (size_t)t->cols);
-        dtype_from_f32(t->dtype, row, out, (size_t)t->cols);
+        dtype_from_f32(type, row, out, (size_t)t->cols);
     }
     free(row);
     return true;
 }
 
-static void note_failure(struct loading *l, int32_t tensor, bool no_memory)
+static bool rows_finite(enum dtype type, const void *rows, int32_t cols, int32_t n)
 {
-    pthread_mutex_lock(&l->lock);
-    l->no_memory |= no_memory;
-    if (!no_memory && tensor < l->failed)
-        l->failed = tensor;
-    pthread_mutex_unlock(&l->lock);
+    return values_finite(type, rows, (uint64_t)n * row_bytes_of(type, cols));
 }
 
-static bool rows_finite(enum dtype type, const void *data, int32_t cols, const struct chunk *c)
-{
-    uint64_t row_bytes = row_bytes_of(type, cols);
-    return values_finite(type, (const uint8_t *)data + (uint64_t)c->first * row_bytes, (uint64_t)c->count * row_bytes);
-}
-
-// Reads ahead what will be used where it lies: page by page would be slower.
-static void read_ahead(const struct loading *l)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (int32_t i = 0; i < l->plan->n_tensors; i++) {
-        const struct stored_tensor *s = l->origin[i].stored;
-        uintptr_t at = s ? (uintptr_t)s->data / page * page : 0;
-        if (s && s->bytes)
-            madvise((void *)at, (uintptr_t)s->data + s->bytes - at, MADV_WILLNEED); // advice only
-    }
-}
-
-// Books a chunk, and says so at most ten times a second.
-static void chunk_done(struct loading *l, const struct chunk *c, int64_t began_ns, int64_t read_ns)
-{
-    const struct model *m = l->model;
-    int64_t now = clock_ns();
-    pthread_mutex_lock(&l->lock);
-    l->read_ns += read_ns - began_ns, l->repack_ns += now - read_ns;
-    l->done += row_bytes_of(l->tensor[c->tensor].dtype, l->tensor[c->tensor].cols) * (uint64_t)c->count;
-    if (m->on_loaded && (now - l->told_ns > 100000000 || l->done == l->total)) {
-        m->on_loaded(m->ctx, l->done, l->total);
-        l->told_ns = now;
-    }
-    pthread_mutex_unlock(&l->lock);
-}
-
-static void load_chunk(void *ctx, int64_t i)
-{
-    struct loading *l = ctx;
-    int64_t began_ns = clock_ns();
-    const struct chunk *c = &l->chunk[i];
-    const struct origin *o = &l->origin[c->tensor];
-    const struct tensor *t = &l->tensor[c->tensor];
-    uint64_t row_bytes = row_bytes_of(t->dtype, t->cols);
-    uint8_t *at = (uint8_t *)(uintptr_t)t->data + (uint64_t)c->first * row_bytes; // written only where it is owned
-    if (o->source == SOURCE_RANDOM) {
-        random_fill(&l->plan->tensor[c->tensor], c->tensor, l->seed, c->first, c->count, at);
-        chunk_done(l, c, began_ns, began_ns);
-        return;
-    }
-    const struct tensor_spec *spec = &l->plan->tensor[c->tensor];
-    bool in_rows = o->source == SOURCE_MAPPED || t->rows > 1, copied = true; // a vector may lie in blocks: checked as f32
-    bool finite = !in_rows || rows_finite(o->stored->dtype, stored_data(o, spec), t->cols, c);
-    int64_t read_ns = clock_ns();
-    if (finite && o->source == SOURCE_COPIED) {
-        copied = t->rows == 1 ? copy_vector(o, t, at) : copy_rows(o, t, c, at);
-        finite = !copied || rows_finite(t->dtype, t->data, t->cols, c); // large f32 values overflow f16
-    }
-    if (!finite || !copied)
-        note_failure(l, c->tensor, !copied);
-    chunk_done(l, c, began_ns, read_ns);
-}
-
-static bool load_all(struct loading *l, int32_t threads, struct error *e)
+static bool not_finite(const struct weight_source *s, int32_t id, struct error *e)
 {
     char name[96];
-    const struct model *m = l->model;
-    l->failed = INT32_MAX, l->total = plan_weight_bytes(l->plan);
-    read_ahead(l);
-    parallel_for(threads, l->n_chunks, load_chunk, l);
-    if (l->no_memory)
-        return error_set(e, ERROR_MEMORY, "'%s': no memory to convert weights", m->path);
-    if (l->failed != INT32_MAX)
-        return error_set(e, ERROR_FILE, "'%s': tensor '%s' holds NaN or infinity", m->path,
-                         name_of(m, &l->plan->tensor[l->failed], name));
+    return error_set(e, ERROR_FILE, "'%s': tensor '%s' holds NaN or infinity", s->model->path,
+                     name_of(s->model, &s->spec[id], name));
+}
+
+// Advice about the file's pages that hold a tensor: whole pages only, where others are to be let go of.
+static void advise(const struct weight_source *s, int32_t id, int advice)
+{
+    if (id >= s->n || !s->origin[id].stored)
+        return;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)stored_data(&s->origin[id], &s->spec[id]);
+    uintptr_t end = begin + tensor_file_bytes(&s->origin[id], &s->spec[id]);
+    begin = advice == MADV_DONTNEED ? (begin + page - 1) / page * page : begin / page * page;
+    end = advice == MADV_DONTNEED ? end / page * page : end;
+    if (begin < end)
+        madvise((void *)begin, end - begin, advice);
+}
+
+// Books rows that were read, and says so at most ten times a second.
+static void rows_done(struct weight_source *s, int32_t id, int32_t n, int64_t began_ns, int64_t read_ns)
+{
+    const struct model *m = s->model;
+    int64_t now = clock_ns();
+    pthread_mutex_lock(&s->lock);
+    s->read_ns += read_ns - began_ns, s->repack_ns += now - read_ns;
+    s->unread[id] -= n;
+    s->done += (uint64_t)n * row_bytes_of((enum dtype)s->spec[id].dtype, s->spec[id].cols);
+    if (m->on_loaded && (now - s->told_ns > 100000000 || s->done == s->total)) {
+        m->on_loaded(m->ctx, s->done, s->total);
+        s->told_ns = now;
+    }
+    s->done = s->done < s->total ? s->done : 0; // should somebody read all of it again
+    if (!s->unread[id]) {
+        s->unread[id] = s->spec[id].rows;
+        advise(s, id, MADV_DONTNEED);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+// Rows of a file: looked at where they are stored, and once more where conversion may have overflowed.
+static bool read_stored(const struct weight_source *s, int32_t id, int32_t first, int32_t n, void *out, int64_t *read_ns,
+                        struct error *e)
+{
+    const struct origin *o = &s->origin[id];
+    const struct tensor_spec *t = &s->spec[id];
+    enum dtype type = (enum dtype)t->dtype, stored = o->stored->dtype;
+    const uint8_t *at = stored_data(o, t) + (uint64_t)first * row_bytes_of(stored, t->cols);
+    bool in_rows = o->source == SOURCE_STORED || t->rows > 1; // a vector may lie in blocks: checked as f32
+    if (in_rows && !rows_finite(stored, at, t->cols, n))
+        return not_finite(s, id, e);
+    if (o->source == SOURCE_STORED)
+        memcpy(out, at, (size_t)((uint64_t)n * row_bytes_of(type, t->cols)));
+    *read_ns = clock_ns();
+    if (o->source == SOURCE_STORED)
+        return true;
+    if (!(t->rows == 1 ? copy_vector(o, t, out) : copy_rows(o, t, first, n, out)))
+        return error_set(e, ERROR_MEMORY, "'%s': no memory to convert weights", s->model->path);
+    return rows_finite(type, out, t->cols, n) || not_finite(s, id, e); // large f32 values overflow f16
+}
+
+static bool read_rows(void *ctx, int32_t first, int32_t count, void *out, struct error *e)
+{
+    const struct reader *r = ctx;
+    struct weight_source *s = r->source;
+    int64_t began_ns = clock_ns(), read_ns = began_ns;
+    if (!first)
+        advise(s, r->id + 1, MADV_WILLNEED); // read ahead: page by page would be slower
+    if (s->origin[r->id].source == SOURCE_RANDOM)
+        random_fill(&s->spec[r->id], r->id, s->seed, first, count, out);
+    else if (!read_stored(s, r->id, first, count, out, &read_ns, e))
+        return false;
+    rows_done(s, r->id, count, began_ns, read_ns);
     return true;
 }
 
@@ -381,39 +323,68 @@ static bool check_request(const struct model *m, const struct plan *plan, struct
     return true;
 }
 
-static void book_time(const struct loading *l, int64_t load_ns, struct weights *out)
+static bool open_source(struct weights *w, const struct model *m, const struct plan *plan, uint64_t seed, struct error *e)
 {
-    double all = (double)l->read_ns + (double)l->repack_ns;
-    out->load_ns = load_ns;
-    out->read_ns = all > 0 ? (int64_t)((double)load_ns * ((double)l->read_ns / all)) : 0;
-    out->repack_ns = load_ns - out->read_ns;
+    size_t n = (size_t)plan->n_tensors;
+    struct weight_source *s = w->source = calloc(1, sizeof *s);
+    w->tensor = calloc(n, sizeof *w->tensor);
+    if (!s || !w->tensor)
+        return error_set(e, ERROR_MEMORY, "'%s': no memory", m->path);
+    *s = (struct weight_source){.model = m,
+                                .n = plan->n_tensors,
+                                .seed = seed,
+                                .total = plan_weight_bytes(plan),
+                                .spec = malloc(n * sizeof *s->spec),
+                                .origin = calloc(n, sizeof *s->origin),
+                                .reader = calloc(n, sizeof *s->reader),
+                                .unread = calloc(n, sizeof *s->unread)};
+    pthread_mutex_init(&s->lock, NULL);
+    if (!s->spec || !s->origin || !s->reader || !s->unread)
+        return error_set(e, ERROR_MEMORY, "'%s': no memory", m->path);
+    memcpy(s->spec, plan->tensor, n * sizeof *s->spec);
+    return find_origins(s, e);
 }
 
-bool model_weights(const struct model *m, const struct plan *plan, uint64_t seed, int32_t threads, struct weights *out,
-                   struct error *e)
+bool weights_open(struct weights *w, const struct model *m, const struct plan *plan, uint64_t seed, struct error *e)
 {
-    int64_t began_ns = clock_ns();
-    *out = (struct weights){0};
+    *w = (struct weights){0};
     if (!check_request(m, plan, e))
         return false;
-    struct loading l = {.model = m, .plan = plan, .seed = seed, .lock = PTHREAD_MUTEX_INITIALIZER};
-    l.origin = calloc((size_t)plan->n_tensors, sizeof *l.origin);
-    l.tensor = out->tensor = calloc((size_t)plan->n_tensors, sizeof *out->tensor);
-    bool ok = (l.origin && l.tensor) || error_set(e, ERROR_MEMORY, "'%s': no memory", m->path);
-    ok = ok && find_origins(&l, e) && place_tensors(&l, out, e) && make_chunks(&l, e) && load_all(&l, threads, e);
-    free(l.origin);
-    free(l.chunk);
-    book_time(&l, clock_ns() - began_ns, out);
-    if (!ok)
-        weights_free(out);
-    return ok;
+    if (!open_source(w, m, plan, seed, e)) {
+        weights_free(w);
+        return false;
+    }
+    struct weight_source *s = w->source;
+    for (int32_t i = 0; i < s->n; i++) {
+        const struct tensor_spec *t = &s->spec[i];
+        s->reader[i] = (struct reader){s, i};
+        s->unread[i] = t->rows;
+        w->tensor[i] = (struct tensor){
+            .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols, .read = read_rows, .ctx = &s->reader[i]};
+    }
+    advise(s, 0, MADV_WILLNEED);
+    return true;
+}
+
+void weights_book(struct weights *w, int64_t load_ns, int32_t threads)
+{
+    int64_t read_ns = w->source ? w->source->read_ns / (threads > 0 ? threads : 1) : 0;
+    w->load_ns = load_ns;
+    w->read_ns = read_ns < load_ns ? read_ns : load_ns;
+    w->repack_ns = load_ns - w->read_ns;
 }
 
 void weights_free(struct weights *w)
 {
-    for (int32_t i = 0; i < w->n_owned; i++)
-        free(w->owned[i]);
-    free(w->owned);
+    struct weight_source *s = w->source;
+    if (s) {
+        pthread_mutex_destroy(&s->lock);
+        free(s->spec);
+        free(s->origin);
+        free(s->reader);
+        free(s->unread);
+    }
+    free(s);
     free(w->tensor);
     *w = (struct weights){0};
 }

@@ -67,11 +67,9 @@ static void unload(struct null *null)
     null->spans = NULL;
 }
 
-static bool null_load(void *self, const struct plan *plan, const struct tensor *weights, const struct kv_config *kv,
-                      struct error *e)
+static bool null_start(void *self, const struct plan *plan, const struct kv_config *kv, struct error *e)
 {
     struct null *null = self;
-    (void)weights;
     unload(null);
     null->plan = plan;
     null->kv = *kv;
@@ -297,7 +295,7 @@ bool null_backend_open(struct backend *out, const struct backend_options *option
                             .weightless = true,
                             .supports = null_supports,
                             .cover = null_cover,
-                            .load = null_load,
+                            .open = null_start,
                             .run = null_run,
                             .move = null_move,
                             .fill = null_fill,
