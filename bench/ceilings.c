@@ -1,19 +1,26 @@
 #include "bench/ceilings.h"
 
 #include "bench/environment.h"
+#include "bench/levels.h"
 #include "bench/store.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/stats.h"
+#include "engine/base/units.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { MAX_MOMENTS = 101, FLOPS_PROBE_NS = 3 * 1000 * 1000, READ_PROBE_NS = 2 * 1000 * 1000 };
-enum { SELECT_READS = 3, LOOKS = 8 }; // reads by each loop to find the best; probes of a ceiling in one moment
-#define PAUSE_S 1.4                   // seven moments span ten seconds
-#define NOISY_CEILING 0.25            // of (p90 - p10) / median: more says that something else was at work
+enum { SELECT_READS = 3, LOOKS = 16 };            // reads by each loop to find the best; windows of a ceiling in one moment
+enum { CURVE_LOOKS = 4, CURVE_LEAST = 16 << 10 }; // windows of a point of the curve; bytes of its smallest set per member
+// A hypervisor takes a CPU away for some 50 us, up to 1500 times a second (a shared Zen 5 machine, 2026-11): windows of the
+// best of which a ceiling is must fit between.
+enum { WINDOW_NS = 300 * 1000 };
+#define PAUSE_S 1.4        // seven moments span ten seconds
+#define NOISY_CEILING 0.25 // of (p90 - p10) / median: more says that something else was at work
 #define MIB ((uint64_t)1 << 20)
 
 static const int32_t STREAMS[] = {1, 2, 4, 8};
@@ -64,8 +71,9 @@ static struct hw_value value_of(const double *rate, int32_t n)
     for (int32_t i = 0; i < n; i++)
         ceiling_best_add(&best, rate[i]);
     v.value = best.second;
+    v.median = stats_median(rate, n);
     if (v.value > 0)
-        v.spread = (stats_quantile(rate, n, 0.9) - stats_quantile(rate, n, 0.1)) / stats_median(rate, n);
+        v.spread = (stats_quantile(rate, n, 0.9) - stats_quantile(rate, n, 0.1)) / v.median;
     date_today(v.date);
     return v;
 }
@@ -132,45 +140,97 @@ static bool best_read_loop(struct team *team, bool huge_pages, double *best, str
 
 enum { N_PEAKS = sizeof PEAK_TYPES / sizeof *PEAK_TYPES };
 struct moments {
+    int32_t n;
     double read[MAX_MOMENTS], peak[N_PEAKS][MAX_MOMENTS];
+    struct curve curve;                    // of the best rates
+    double set[CURVE_POINTS][MAX_MOMENTS]; // of each point of the curve
 };
 
 static void sleep_s(double s)
 {
-    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)(1e9 * (s - (double)(time_t)s))}, NULL);
+    if (s > 0)
+        nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)(1e9 * (s - (double)(time_t)s))}, NULL);
 }
 
 static double best_flops(struct team *team, enum dtype type)
 {
     double best = 0;
-    for (int32_t i = 0; i < LOOKS; i++) { // each as long as the probe beside a sample
-        double rate = probe_flops(team, probe_arithmetic_of(type), FLOPS_PROBE_NS);
+    for (int32_t i = 0; i < LOOKS; i++) {
+        double rate = probe_flops(team, probe_arithmetic_of(type), WINDOW_NS);
         best = rate > best ? rate : best;
     }
     return best;
 }
 
-static double best_read(struct team *team, struct probe_buffer *buffer, int32_t streams)
+double ceilings_best_window(struct probe_buffer *buffer, struct team *team, struct probe_loop loop, uint64_t bytes,
+                            int32_t n, int64_t ns)
 {
     double best = 0;
-    for (int32_t i = 0; i < LOOKS; i++) {
-        double rate = probe_read(buffer, team, 0, streams);
+    for (int32_t i = 0; i < n; i++) {
+        double rate = probe_window(buffer, team, loop, bytes, ns);
         best = rate > best ? rate : best;
     }
     return best;
+}
+
+int64_t ceilings_set_ns(uint64_t bytes, double guess)
+{
+    double once = guess > 0 ? 1.3 * (double)bytes / guess * 1e9 : 0;
+    return once > WINDOW_NS ? (int64_t)once : WINDOW_NS;
+}
+
+// Whole rounds of each set, for what a cache keeps of it may lie together. The first round finds it cold.
+static double best_of_set(struct team *team, struct probe_buffer *buffer, int32_t streams, uint64_t bytes, double guess)
+{
+    const struct probe_loop wide = {.action = PROBE_READ, .streams = streams}, narrow = {.action = PROBE_READ, .streams = 2};
+    int64_t ns = ceilings_set_ns(bytes, guess);
+    probe_window(buffer, team, wide, bytes, ns);
+    double a = ceilings_best_window(buffer, team, wide, bytes, CURVE_LOOKS, ns);
+    double b = streams == 2 ? 0 : ceilings_best_window(buffer, team, narrow, bytes, CURVE_LOOKS, ns);
+    return a > b ? a : b;
+}
+
+void curve_sizes(struct curve *c, int32_t n_members, uint64_t most)
+{
+    *c = (struct curve){0};
+    for (double bytes = (double)CURVE_LEAST * n_members; bytes <= (double)most && c->n < CURVE_POINTS; bytes *= M_SQRT2)
+        c->bytes[c->n++] = (uint64_t)bytes;
+}
+
+static void look_at(struct team *team, struct probe_buffer *buffer, struct loop loop, int32_t i, struct moments *m)
+{
+    double guess = 0;
+    m->read[i] = ceilings_best_window(buffer, team, (struct probe_loop){.action = PROBE_READ, .streams = loop.streams}, 0,
+                                      LOOKS, WINDOW_NS);
+    for (int32_t t = 0; t < N_PEAKS; t++)
+        m->peak[t][i] = best_flops(team, PEAK_TYPES[t]);
+    for (int32_t k = 0; k < m->curve.n; k++)
+        m->set[k][i] = guess = best_of_set(team, buffer, loop.streams, m->curve.bytes[k], guess);
 }
 
 // All ceilings in each moment, so that a neighbour who comes and goes meets some of the moments only.
-static void look(struct team *team, struct probe_buffer *buffer, struct loop loop, int32_t n, double pause_s,
-                 struct moments *m)
+static void look(struct team *team, struct probe_buffer *buffer, struct loop loop, double pause_s, struct moments *m)
 {
-    for (int32_t i = 0; i < n; i++) {
-        m->read[i] = best_read(team, buffer, loop.streams);
-        for (int32_t t = 0; t < N_PEAKS; t++)
-            m->peak[t][i] = best_flops(team, PEAK_TYPES[t]);
-        if (i < n - 1)
-            sleep_s(pause_s);
+    curve_sizes(&m->curve, team_size(team), probe_buffer_bytes(buffer));
+    for (int32_t i = 0; i < m->n; i++) {
+        int64_t begin = clock_ns();
+        look_at(team, buffer, loop, i, m);
+        if (i < m->n - 1)
+            sleep_s(pause_s - (double)(clock_ns() - begin) / 1e9);
     }
+}
+
+// What caches give, by the curve; named after those the system knows of.
+static void put_levels(struct hardware *hw, const struct team *team, struct moments *m)
+{
+    struct cache cache[ENVIRONMENT_CACHES];
+    int32_t best[HARDWARE_LEVELS], n_caches = environment_caches(team, cache);
+    for (int32_t k = 0; k < m->curve.n; k++)
+        m->curve.rate[k] = value_of(m->set[k], m->n).value;
+    hw->n_levels = levels_find(&m->curve, hw->bandwidth[ROOF_ATTAINABLE].value, hw->level, best);
+    for (int32_t i = 0; i < hw->n_levels; i++)
+        hw->level[i].bandwidth = value_of(m->set[best[i]], m->n);
+    levels_name(hw->level, hw->n_levels, cache, n_caches);
 }
 
 // What says that two files are of the same machine with the same threads.
@@ -189,23 +249,33 @@ static void describe(struct hardware *hw, const struct team *team)
     hw->cache_bytes = environment_cache_bytes(team);
 }
 
+static void put_moments(struct hardware *hw, const struct team *team, struct loop loop, struct moments *m)
+{
+    hw->bandwidth[ROOF_ATTAINABLE] = value_of(m->read, m->n);
+    for (int32_t t = 0; t < N_PEAKS; t++)
+        if (stats_median(m->peak[t], m->n) > 0)
+            hw->peak[ROOF_ATTAINABLE][PEAK_TYPES[t]] = value_of(m->peak[t], m->n);
+    put_levels(hw, team, m);
+    write_note(hw, loop);
+}
+
 static bool measure_with(struct team *team, int32_t n, double pause_s, struct hardware *hw, struct error *e)
 {
     struct loop loop = {0};
-    struct probe_buffer *buffer;
-    struct moments m;
+    struct probe_buffer *buffer = NULL;
+    struct moments *m = calloc(1, sizeof *m);
     double best = 0;
-    if (!best_read_loop(team, false, &best, &loop, e) || !best_read_loop(team, true, &best, &loop, e) ||
-        !probe_buffer_open(&buffer, team, buffer_bytes(team), loop.huge_pages, e))
-        return false;
-    look(team, buffer, loop, n, pause_s, &m);
+    bool ok = m || error_set(e, ERROR_MEMORY, "no memory for the moments of a ceiling");
+    ok = ok && best_read_loop(team, false, &best, &loop, e) && best_read_loop(team, true, &best, &loop, e) &&
+         probe_buffer_open(&buffer, team, buffer_bytes(team), loop.huge_pages, e);
+    if (ok) {
+        m->n = n;
+        look(team, buffer, loop, pause_s, m);
+        put_moments(hw, team, loop, m);
+    }
     probe_buffer_close(buffer);
-    hw->bandwidth[ROOF_ATTAINABLE] = value_of(m.read, n);
-    for (int32_t t = 0; t < N_PEAKS; t++)
-        if (stats_median(m.peak[t], n) > 0)
-            hw->peak[ROOF_ATTAINABLE][PEAK_TYPES[t]] = value_of(m.peak[t], n);
-    write_note(hw, loop);
-    return true;
+    free(m);
+    return ok;
 }
 
 bool ceilings_measure(struct hardware *hw, const struct ceilings_options *options, struct error *e)

@@ -3,6 +3,7 @@
 #ifndef BENCH_CEILINGS_H
 #define BENCH_CEILINGS_H
 
+#include "bench/levels.h"
 #include "engine/cpu/probe.h"
 #include "roofline/hardware.h"
 
@@ -17,8 +18,16 @@ enum { CEILINGS_SECONDS = 12 }; // that measuring them takes, about
 
 // Read bandwidth: the best of 1, 2, 4 and 8 streams per thread over 4 KiB and 2 MiB pages; peaks: f32, bf16 and int8 where
 // the CPU has them. A ceiling is what the machine attains, and a neighbour on it only lowers what is seen: it is the highest
-// rate that was reached at two separate moments. hw->note says which read loop was best.
+// rate that was reached at two separate moments. Levels by the curve of rates over sizes of sets (levels.h). hw->note says
+// which read loop was best.
 bool ceilings_measure(struct hardware *hw, const struct ceilings_options *options, struct error *e);
+
+// The sizes of sets whose rate makes a curve: half octaves from what fits any cache to `most`.
+void curve_sizes(struct curve *c, int32_t n_members, uint64_t most);
+// The best of n windows; how long they must be to go over a whole set at about `guess` bytes/s (0: unknown).
+double ceilings_best_window(struct probe_buffer *buffer, struct team *team, struct probe_loop loop, uint64_t bytes,
+                            int32_t n, int64_t ns);
+int64_t ceilings_set_ns(uint64_t bytes, double guess);
 
 // Where ceilings are kept: FOLDER/ceilings.json, or ceilings-tN.json where a number of threads was asked for.
 void ceilings_path(const char *folder, int32_t threads, char out[640]);

@@ -16,6 +16,7 @@ static void print_text(const struct hardware *hw)
 {
     printf("%s\n", hw->title);
     print_value("read", "GB/s", 1e9, &hw->bandwidth[ROOF_ATTAINABLE]);
+    for (int32_t i=0;i<hw->n_levels;i++) {printf("%g MiB fade %g ",(double)hw->level[i].bytes/(1<<20),(double)hw->level[i].fade_bytes/(1<<20)); print_value(hw->level[i].name, "GB/s", 1e9, &hw->level[i].bandwidth);}
     for (int t = 0; t < DTYPE_COUNT; t++)
         print_value(dtype_name((enum dtype)t), t == DTYPE_INT8 ? "GOP/s" : "GFLOP/s", 1e9, &hw->peak[ROOF_ATTAINABLE][t]);
     char warning[160];

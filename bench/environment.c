@@ -103,35 +103,64 @@ static uint64_t parse_cache_size(const char *text)
     return *unit == 'K' ? n << 10 : *unit == 'M' ? n << 20 : n;
 }
 
-// The highest cache level of one CPU: its size, and which CPUs share it.
-static uint64_t last_level_cache(int32_t cpu, char *shared, int size)
+// One cache of a CPU: false behind the last. *first: the lowest of the CPUs that share it.
+static bool read_cache(int32_t cpu, int32_t index, struct cache *out, int32_t *first)
 {
-    uint64_t bytes = 0;
-    char path[128], text[64];
-    for (int index = 0; index < 8; index++) { // levels ascend
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index);
-        if (!read_line(path, text, sizeof text))
-            break;
-        bytes = parse_cache_size(text);
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, index);
-        read_line(path, shared, size);
+    static const char *const FILES[] = {"size", "type", "level", "shared_cpu_list"};
+    char path[128], text[4][64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, FILES[i]);
+        if (!read_line(path, text[i], sizeof text[i]))
+            return false;
     }
-    return bytes;
+    *out = (struct cache){.bytes = strcmp(text[1], "Instruction") ? parse_cache_size(text[0]) : 0};
+    snprintf(out->name, sizeof out->name, "L%.4s", text[2]);
+    *first = (int32_t)strtol(text[3], NULL, 10);
+    return true;
+}
+
+int32_t environment_caches(const struct team *team, struct cache out[ENVIRONMENT_CACHES])
+{
+    int32_t n = 0;
+    struct cache cache;
+    for (int32_t index = 0, first; index < ENVIRONMENT_CACHES; index++) {
+        bool counted[1024] = {0}; // by the lowest CPU that shares it
+        out[n] = (struct cache){0};
+        for (int32_t i = 0; i < team_size(team); i++) {
+            int32_t cpu = team_cpu(team, i);
+            if (!read_cache(cpu < 0 ? 0 : cpu, index, &cache, &first))
+                return n;
+            memcpy(out[n].name, cache.name, sizeof cache.name);
+            if (first >= 0 && first < 1024 && !counted[first]) // not pinned: one CPU's cache is all that can be said
+                counted[first] = true, out[n].bytes += cache.bytes;
+        }
+        n += out[n].bytes > 0;
+    }
+    return n;
 }
 
 uint64_t environment_cache_bytes(const struct team *team)
 {
-    uint64_t sum = 0;
-    char shared[256], before[256] = "";
-    for (int32_t i = 0; i < team_size(team); i++) {
-        uint64_t bytes = last_level_cache(team_cpu(team, i) < 0 ? 0 : team_cpu(team, i), shared, sizeof shared);
-        if (!i || strcmp(shared, before)) // members are in order of CPU, so sharers are neighbours
-            sum += bytes;
-        memcpy(before, shared, sizeof before);
-        if (team_cpu(team, i) < 0)
-            break; // not pinned: one CPU's cache is all that can be said
-    }
-    return sum;
+    struct cache cache[ENVIRONMENT_CACHES];
+    int32_t n = environment_caches(team, cache);
+    return n ? cache[n - 1].bytes : 0;
+}
+
+// The nodes of the memory that CPUs are near to, "0" or "0-1"; "" where the system does not say.
+void environment_numa(const struct team *team, char out[64])
+{
+    bool used[64] = {0};
+    size_t n = 0;
+    *out = 0;
+    for (int32_t i = 0; i < team_size(team) && team_cpu(team, i) >= 0; i++)
+        for (int32_t node = 0; node < 64; node++) {
+            char path[96];
+            snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpu%d", node, team_cpu(team, i));
+            used[node] |= !access(path, F_OK);
+        }
+    for (int32_t node = 0; node < 64 && n < 56; node++)
+        if (used[node])
+            n += (size_t)snprintf(out + n, 64 - n, "%s%d", n ? "," : "", node);
 }
 
 static void add_text(cJSON *json, const char *key, const char *text)

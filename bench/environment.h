@@ -18,6 +18,18 @@ int32_t environment_threads(int32_t threads, const char *cpu_list);
 // The CPUs a team's members are pinned to: "0-3,8", or "" where they are not pinned.
 void environment_cpus(const struct team *team, char out[128]);
 
+// Memory nodes of those CPUs: "0", "0,1"; "" where the system does not say.
+void environment_numa(const struct team *team, char out[64]);
+
+// A cache as the system describes it (Linux: from CPUID), of all CPUs of a team together.
+struct cache {
+    char name[8]; // "L2"
+    uint64_t bytes;
+};
+enum { ENVIRONMENT_CACHES = 8 };
+// Data caches of a team, the innermost first, each shared one counted once. Returns how many.
+int32_t environment_caches(const struct team *team, struct cache out[ENVIRONMENT_CACHES]);
+
 // Bytes of the last-level caches that these members share, each counted once; 0: unknown.
 uint64_t environment_cache_bytes(const struct team *team);
 
