@@ -251,13 +251,34 @@ bool recorded_read(struct recorded *r, const char *path, struct error *e)
     base_of(path, base);
     const char *slash = strrchr(base, '/');
     snprintf(r->path, sizeof r->path, "%s", path);
-    snprintf(r->name, sizeof r->name, "%s", slash ? slash + 1 : base);
+    snprintf(r->name, sizeof r->name, "%.63s", slash ? slash + 1 : base);
     snprintf(meta, sizeof meta, "%s.meta.json", base);
     bool ok = read_rows(r, base, e) && (r->n_rows || error_set(e, ERROR_FILE, "'%s': no finished point in it", path)) &&
               read_meta(r, meta, e);
     if (!ok)
         recorded_free(r);
     return ok;
+}
+
+static bool is_here(const char *name)
+{
+    static const char *const END[] = {"", ".jsonl", ".csv"};
+    char path[PATH_SIZE];
+    for (size_t i = 0; i < sizeof END / sizeof *END; i++) {
+        snprintf(path, sizeof path, "%.600s%s", name, END[i]);
+        if (file_exists(path) && !file_is_directory(path))
+            return true;
+    }
+    return false;
+}
+
+bool recorded_open(struct recorded *r, const char *folder, const char *name, struct error *e)
+{
+    char path[PATH_SIZE], below[PATH_SIZE];
+    snprintf(path, sizeof path, "%.300s/%.300s", folder, name);
+    base_of(path, below);
+    bool elsewhere = !strchr(name, '/') && !is_here(name) && is_here(below);
+    return recorded_read(r, elsewhere ? path : name, e);
 }
 
 void recorded_free(struct recorded *r)

@@ -18,6 +18,8 @@ struct recorded {
 // order. Unknown columns are ignored, missing ones stay unknown. ERROR_FILE, with the line, for what is no such table; a
 // last line without its newline, as a killed sweep leaves it, is dropped. A key that occurs twice counts as it was last.
 bool recorded_read(struct recorded *r, const char *path, struct error *e);
+// The same; a name without a folder that is no file here is one below `folder`.
+bool recorded_open(struct recorded *r, const char *folder, const char *name, struct error *e);
 void recorded_free(struct recorded *r); // accepts zeroed
 
 const struct stored *recorded_find(const struct recorded *r, const char *key); // NULL: not there

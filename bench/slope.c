@@ -320,6 +320,70 @@ bool slopes_fit(const struct stored *row, int32_t n, const struct hardware *hw, 
     return ok;
 }
 
+// As a table.
+
+// "28.9 +- 3 %": a value in `unit` ns with half its interval.
+static void interval_cell(struct table *t, double ns, double low, double high, double unit)
+{
+    char value[24], half[16] = "";
+    if (!isfinite(ns)) {
+        table_cell(t, "-");
+        return;
+    }
+    format_ms(fabs(ns) / unit * 1e6, value);
+    if (isfinite(high - low))
+        snprintf(half, sizeof half, " +- %.0f %%", 50 * (high - low) / fabs(ns));
+    table_cell(t, "%s%s%s", ns < 0 ? "-" : "", value, half);
+}
+
+static void ratio_cell(struct table *t, double value, int decimals, const char *unit)
+{
+    if (isfinite(value))
+        table_cell(t, "%.*f%s", decimals, value, unit);
+    else
+        table_cell(t, "-");
+}
+
+static void slope_cells(struct table *t, const struct slope *s)
+{
+    struct result types = {0};
+    char kv[64];
+    memcpy(types.type_k, s->type_k, sizeof types.type_k);
+    memcpy(types.type_v, s->type_v, sizeof types.type_v);
+    row_kv(&types, kv);
+    table_cell(t, "%s", s->model);
+    table_cell(t, "%s", s->weights);
+    table_cell(t, "%s", kv);
+    table_cell(t, "%d", (int)s->block);
+    table_cell(t, "%d", (int)s->threads);
+    table_cell(t, "%d", (int)s->batch);
+    table_cell(t, "%d-%d", (int)s->context_low, (int)s->context_high);
+    interval_cell(t, s->a_ns, s->a_low_ns, s->a_high_ns, 1e6);
+    ratio_cell(t, s->a_ns / s->weights_ns, 2, "");
+    interval_cell(t, s->b_ns, s->b_low_ns, s->b_high_ns, 1e3);
+    ratio_cell(t, s->kv_GBps, 1, "");
+    ratio_cell(t, 100 * s->kv_GBps / s->read_GBps, 0, " %");
+    ratio_cell(t, s->kv_seen_bytes_per_token, 0, "");
+    ratio_cell(t, s->kv_bytes_per_token, 0, "");
+    table_note(t, s->reason);
+}
+
+void slope_table(struct table *t, const struct slope *slope, int32_t n)
+{
+    static const struct {
+        const char *name;
+        bool left, optional;
+    } HEADING[] = {{"model", true, true},          {"weights", true, true},   {"KV", true, false},
+                   {"block", false, true},         {"threads", false, true},  {"batch", false, false},
+                   {"contexts", false, false},     {"a ms", false, false},    {"/ weights", false, false},
+                   {"b us", false, false},         {"KV GB/s", false, false}, {"of ceiling", false, false},
+                   {"B/token seen", false, false}, {"true", false, false}};
+    for (size_t i = 0; i < sizeof HEADING / sizeof *HEADING; i++)
+        table_column(t, HEADING[i].name, HEADING[i].left, HEADING[i].optional);
+    for (int32_t i = 0; i < n; i++)
+        slope_cells(t, &slope[i]);
+}
+
 // In words.
 
 static void append(char out[512], const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -4,6 +4,7 @@
 #define BENCH_SLOPE_H
 
 #include "bench/store.h"
+#include "bench/table.h"
 
 enum { SLOPE_MIN_CONTEXTS = 3 };
 
@@ -52,6 +53,11 @@ const struct column *slope_columns(int32_t *n);
 bool slopes_fit(const struct stored *row, int32_t n, const struct hardware *hw, int32_t n_hw, struct slope **slopes,
                 int32_t *n_slopes, struct error *e);
 
+// For people; what needs saying below it.
+void slope_table(struct table *t, const struct slope *slope, int32_t n);
+#define SLOPE_LEGEND                                                                                                        \
+    "a: a step without context, and its multiple of the weights' time at the read ceiling; b: each further position.\n"     \
+    "KV GB/s: how fast KV is read, and its share of the read ceiling; seen: what b could read there, beside what is true"
 // "decode at batch 8, KV bf16: 32.1 ms + 26.9 us per position ..." in one or two sentences.
 void slope_sentence(const struct slope *s, char out[512]);
 
