@@ -1,5 +1,6 @@
 #include "bench/environment.h"
 
+#include "bench/sysfile.h"
 #include "engine/base/memory.h"
 #include "engine/cpu/cpu.h"
 
@@ -13,42 +14,11 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
-// The first line of a file without its newline; false and "" if there is none.
-static bool read_line(const char *path, char *out, int size)
-{
-    FILE *f = fopen(path, "re");
-    *out = 0;
-    bool ok = f && fgets(out, size, f);
-    out[strcspn(out, "\n")] = 0;
-    if (f)
-        fclose(f);
-    return ok;
-}
-
-// The value of the first line "name : value" of a /proc file.
-static bool read_field(const char *path, const char *name, char *out, int size)
-{
-    char line[8192];
-    FILE *f = fopen(path, "re");
-    bool found = false;
-    *out = 0;
-    while (f && !found && fgets(line, sizeof line, f)) {
-        size_t n = strlen(name), colon = strcspn(line, ":");
-        found = !strncmp(line, name, n) && colon < strlen(line) && strspn(line + n, " \t") == colon - n;
-        if (found)
-            snprintf(out, (size_t)size, "%s", line + colon + 1 + strspn(line + colon + 1, " \t"));
-    }
-    out[strcspn(out, "\n")] = 0;
-    if (f)
-        fclose(f);
-    return found;
-}
-
 // "Name:  123 kB" in bytes; 0 if absent.
 static uint64_t read_kib(const char *path, const char *name)
 {
     char text[64];
-    return read_field(path, name, text, sizeof text) ? strtoull(text, NULL, 10) * 1024 : 0;
+    return sysfile_field("", path, name, text, sizeof text) ? strtoull(text, NULL, 10) * 1024 : 0;
 }
 
 uint64_t environment_memory_total(void)
@@ -63,13 +33,13 @@ uint64_t environment_peak_memory(void)
 
 void environment_cpu_model(char out[96])
 {
-    if (!read_field("/proc/cpuinfo", "model name", out, 96))
+    if (!sysfile_field("", "/proc/cpuinfo", "model name", out, 96))
         snprintf(out, 96, "unknown CPU");
 }
 
 void environment_cpu_vendor(char out[32])
 {
-    read_field("/proc/cpuinfo", "vendor_id", out, 32);
+    sysfile_field("", "/proc/cpuinfo", "vendor_id", out, 32);
 }
 
 int32_t environment_threads(int32_t threads, const char *cpu_list)
@@ -110,7 +80,7 @@ static bool read_cache(int32_t cpu, int32_t index, struct cache *out, int32_t *f
     char path[128], text[4][64];
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, FILES[i]);
-        if (!read_line(path, text[i], sizeof text[i]))
+        if (!sysfile_line("", path, text[i], sizeof text[i]))
             return false;
     }
     *out = (struct cache){.bytes = strcmp(text[1], "Instruction") ? parse_cache_size(text[0]) : 0};
@@ -171,14 +141,14 @@ static void add_text(cJSON *json, const char *key, const char *text)
 static void add_line_of(cJSON *json, const char *key, const char *path)
 {
     char text[512];
-    read_line(path, text, sizeof text);
+    sysfile_line("", path, text, sizeof text);
     add_text(json, key, text);
 }
 
 static void add_field_of(cJSON *json, const char *key, const char *path, const char *name)
 {
     char text[8192];
-    read_field(path, name, text, sizeof text);
+    sysfile_field("", path, name, text, sizeof text);
     add_text(json, key, text);
 }
 
@@ -191,12 +161,12 @@ static void add_bytes(cJSON *json, const char *key, uint64_t bytes)
 static void add_quota(cJSON *json)
 {
     char group[512], path[640], quota[128] = "";
-    if (read_line("/proc/self/cgroup", group, sizeof group) && !strncmp(group, "0::", 3)) {
+    if (sysfile_line("", "/proc/self/cgroup", group, sizeof group) && !strncmp(group, "0::", 3)) {
         snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group + 3);
-        if (!read_line(path, quota, sizeof quota))
-            read_line("/sys/fs/cgroup/cpu.max", quota, sizeof quota);
+        if (!sysfile_line("", path, quota, sizeof quota))
+            sysfile_line("", "/sys/fs/cgroup/cpu.max", quota, sizeof quota);
     } else {
-        read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof quota);
+        sysfile_line("", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof quota);
     }
     add_text(json, "cgroup_cpu_quota", quota);
 }
