@@ -5,11 +5,13 @@
 #include "bench/open.h"
 #include "bench/runner.h"
 #include "bench/summary.h"
+#include "bench/trust.h"
 #include "engine/base/file.h"
 #include "engine/base/version.h"
 #include "engine/cpu/cpu.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -218,10 +220,39 @@ static bool dry_run(struct runner *r, const struct options *o, const char *folde
     return ok;
 }
 
+// By key, or by number from 1.
+static const struct point *find_point(const struct point_list *points, const char *name, struct error *e)
+{
+    char *end;
+    long number = strtol(name, &end, 10);
+    if (!*end && number >= 1 && number <= points->n)
+        return &points->point[number - 1];
+    for (int32_t i = 0; i < points->n; i++)
+        if (!strcmp(points->point[i].key, name))
+            return &points->point[i];
+    error_set(e, ERROR_USAGE,
+              "no point '%.100s' to trace: expected 1 to %d, or a key such as '%.160s' (--dry-run lists them)", name,
+              points->n, points->point[0].key);
+    return NULL;
+}
+
+static bool set_requests(struct runner *r, const struct options *o, const char *folder, char path[700], struct error *e)
+{
+    if (o->has_fail_on && !trust_codes_parse(o->fail_on, &r->fail_on, e))
+        return error_prefix(e, "--fail-on");
+    if (!o->has_trace)
+        return true;
+    snprintf(path, 700, "%.580s/%.100s.trace.json", folder ? folder : "results", r->scenario->name);
+    r->trace_path = path;
+    r->trace_point = find_point(r->points, o->trace, e);
+    return r->trace_point && (o->dry_run || make_folder(folder ? folder : "results", e));
+}
+
 bool cmd_measure(const struct scenario *s, const struct options *o, const char *folder, struct error *e)
 {
     struct point_list points = {0};
     struct planner planner;
+    char trace_path[700];
     planner_init(&planner, s);
     planner.on_cpu = !strcmp(s->backend, "auto") || !strcmp(s->backend, "cpu");
     struct runner r = {.scenario = s,
@@ -232,6 +263,7 @@ bool cmd_measure(const struct scenario *s, const struct options *o, const char *
                        .stop = &interrupted};
     enum table_format format;
     bool ok = table_format_of(o, &format, e) && point_list_make(&points, s, &planner, o->filter, e) &&
+              set_requests(&r, o, folder, trace_path, e) &&
               (o->dry_run ? dry_run(&r, o, folder, e) : check_backend(&r, o, e) && run(&r, o, folder, e));
     planner_free(&planner);
     point_list_free(&points);

@@ -5,6 +5,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,19 @@
 enum { SETTLE_NS = 1000 * 1000 };
 // A sample shorter than this is preceded by an untimed one, because the pause and the probe let caches and threads go cold.
 enum { SHORT_NS = 20 * 1000 * 1000, LONG_NS = 1000 * 1000 * 1000 };
+
+// Arithmetic is probed so often at the edge of a block, of which the best counts: an interrupt is no lower clock.
+enum { EDGE_LOOKS = 2 };
+// RAPL counts in steps of a millisecond.
+enum { ENERGY_NS = 200 * 1000 * 1000 };
+enum { TRACE_FILE_SAMPLES = 3 };
+
+void subject_init(struct subject *s, const struct point *point)
+{
+    *s = (struct subject){.point = point, .energy_J = NAN};
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        s->counted[i] = NAN;
+}
 
 void subject_free(struct subject *s)
 {
@@ -204,6 +218,25 @@ static double probe(struct bench *b, const struct subject *s)
     return rate;
 }
 
+// What the machine does at the edge of a block: its clock by arithmetic, and memory where the samples' own probes do not
+// look at it.
+static void probe_edge(struct bench *b, struct subject *s)
+{
+    double best = 0;
+    if (!b->probe || s->n_edges >= 2 * N_BLOCKS)
+        return;
+    settle();
+    for (int i = 0; i < EDGE_LOOKS; i++) {
+        double rate = ceiling_probe_flops(b->probe, DTYPE_F32);
+        best = rate > best ? rate : best;
+    }
+    s->edge_flops[s->n_edges] = best;
+    if (s->probes_flops)
+        s->edge_read[s->n_edges] = ceiling_probe_read(b->probe);
+    s->n_edges++;
+    settle();
+}
+
 static bool timed_out(struct subject *s, const struct measure_limits *limits, int64_t since)
 {
     if ((double)(s->spent_ns + clock_ns() - since) <= limits->timeout_s * 1e9)
@@ -278,10 +311,14 @@ static bool trace_step(struct bench *b, struct subject *s, int32_t i, const stru
     int32_t context = point_step_context(p, i);
     b->trace.n = b->trace.n_dropped = 0;
     prepare_step(b, p, i);
+    if (b->counters)
+        counters_start(b->counters);
     int64_t begin = now(b);
     if (!engine_step(b->engine, b->steps, p->batch, &b->trace, e))
         return false;
     *wall_ns += now(b) - begin;
+    if (b->counters)
+        counters_stop(b->counters, s->counted);
     if (b->trace.n_dropped)
         return error_set(e, ERROR_FAILED, "%d spans were not traced", b->trace.n_dropped);
     if (!batch_make_uniform(&batch, p->batch, point_step_rows(p, i), context, context, e))
@@ -297,6 +334,7 @@ static bool take_trace(struct bench *b, struct subject *s, const struct measure_
 {
     int64_t wall_ns = 0, median_ns = (int64_t)stats_median(s->sample_ns, s->n_samples);
     attribution_init(&s->traced[s->n_traced++]);
+    memset(s->counted, 0, sizeof s->counted);
     cut_back(b, s->point);
     for (int32_t i = 0; i < point_steps(s->point); i++) {
         if (!s->point->cache)
@@ -316,6 +354,70 @@ static bool wants_trace(const struct subject *s, const struct hardware *hw)
     return hw && !*s->failure && (s->n_blocks == N_BLOCKS || s->sample_ns[s->n_samples - 1] < LONG_NS);
 }
 
+// Samples back to back, since energy counters are slow.
+static bool take_energy(struct bench *b, struct subject *s, const struct measure_limits *limits, struct error *e)
+{
+    int64_t begin = clock_ns(), ns;
+    int32_t n = 0;
+    if (!b->energy || !b->energy->n_zones)
+        return true;
+    energy_start(b->energy);
+    for (; !n || clock_ns() - begin < ENERGY_NS; n++)
+        if (stopped(limits, e) || !run_sample(b, s->point, &ns, e))
+            return false;
+    s->energy_J = energy_stop(b->energy) / n;
+    return true;
+}
+
+static bool add_to_trace_file(struct bench *b, const struct point *p, int32_t i, const struct hardware *hw, struct error *e)
+{
+    struct batch batch;
+    int32_t context = point_step_context(p, i);
+    b->trace.n = b->trace.n_dropped = 0;
+    prepare_step(b, p, i);
+    int64_t begin = now(b);
+    if (!engine_step(b->engine, b->steps, p->batch, &b->trace, e))
+        return false;
+    int64_t end = now(b);
+    if (!batch_make_uniform(&batch, p->batch, point_step_rows(p, i), context, context, e))
+        return false;
+    bool ok = trace_file_add(b->trace_file, b->engine->backend, b->engine->plan, &batch, &b->trace, hw, begin, end, e);
+    batch_free(&batch);
+    return ok;
+}
+
+static bool take_trace_file(struct bench *b, struct subject *s, const struct measure_limits *limits,
+                            const struct hardware *hw, struct error *e)
+{
+    if (!b->trace_file || b->trace_point != s->point)
+        return true;
+    for (int32_t n = 0; n < TRACE_FILE_SAMPLES; n++) {
+        cut_back(b, s->point);
+        for (int32_t i = 0; i < point_steps(s->point); i++) {
+            if (!s->point->cache)
+                cut_back(b, s->point);
+            if (stopped(limits, e) || !add_to_trace_file(b, s->point, i, hw, e))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool take_block(struct bench *b, struct subject *s, const struct measure_limits *limits, int64_t since,
+                       int64_t last_ns, struct error *e)
+{
+    probe_edge(b, s);
+    if (b->watch)
+        watch_begin(b->watch, &s->disturbance);
+    bool ok = take_samples(b, s, limits, since, last_ns, e);
+    if (b->watch)
+        watch_end(b->watch, &s->disturbance);
+    if (ok)
+        probe_edge(b, s);
+    s->n_blocks += ok;
+    return ok;
+}
+
 static bool visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,
                   struct error *e)
 {
@@ -323,14 +425,14 @@ static bool visit(struct bench *b, struct subject *s, const struct measure_limit
     int32_t from = s->n_samples;
     if (!enter(b, s->point, e) || !warm_up(b, s, limits, since, &last_ns, e))
         return false;
-    if (s->n_blocks < N_BLOCKS) {
-        if (!take_samples(b, s, limits, since, last_ns, e))
-            return false;
-        s->n_blocks++;
-    }
+    if (s->n_blocks < N_BLOCKS && !take_block(b, s, limits, since, last_ns, e))
+        return false;
     if (!*s->failure && limits->sampled && !limits->sampled(limits->ctx, s, from, e))
         return false;
-    return !wants_trace(s, hw) || take_trace(b, s, limits, hw, e);
+    if (wants_trace(s, hw) && !take_trace(b, s, limits, hw, e))
+        return false;
+    bool last = s->n_blocks == N_BLOCKS && !*s->failure;
+    return !last || (take_energy(b, s, limits, e) && take_trace_file(b, s, limits, hw, e));
 }
 
 bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,

@@ -5,7 +5,11 @@
 
 #include "bench/attribution.h"
 #include "bench/ceilings.h"
+#include "bench/counters.h"
+#include "bench/energy.h"
 #include "bench/planner.h"
+#include "bench/trace_file.h"
+#include "bench/watch.h"
 
 #include <signal.h>
 
@@ -38,8 +42,15 @@ struct subject {
     char test_time[32];                  // of the first sample
     struct attribution traced[N_BLOCKS]; // [n_traced] further samples, with spans traced
     int32_t n_traced;
-    char failure[320]; // why the point was given up, or ""
+    // What the numbers' worth is judged by (bench/trust.h).
+    struct disturbance disturbance;                           // during its blocks
+    double edge_flops[2 * N_BLOCKS], edge_read[2 * N_BLOCKS]; // [n_edges] probes before and after each block; 0: none
+    int32_t n_edges;
+    double counted[COUNTER_COUNT]; // in the last traced sample; NaN: absent
+    double energy_J;               // of one sample; NaN: not told
+    char failure[320];             // why the point was given up, or ""
 };
+void subject_init(struct subject *s, const struct point *point);
 void subject_free(struct subject *s); // accepts zeroed
 
 // Where the time went: of all traced samples, once the last block is done; NULL where none was traced.
@@ -57,6 +68,12 @@ struct bench {
     int32_t *token;              // [max_seqs + longest sequence] seeded random ids
     int32_t n_tokens;
     struct trace trace;
+    // The caller's, or NULL; set after bench_open.
+    struct watch *watch;
+    struct counters *counters;
+    struct energy *energy;
+    struct trace_file *trace_file; // of trace_point's last samples, which are not timed
+    const struct point *trace_point;
 };
 
 // Fills the contexts that points[n] need.

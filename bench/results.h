@@ -32,8 +32,11 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(block, count, "tokens", "tokens per KV block; 0: contiguous")                                                         \
     X(threads, count, "", "threads used")                                                                                   \
     X(tp, count, "ranks", "tensor-parallel ranks; bytes and FLOPs are one rank's")                                          \
-    X(verdict, text, "", "ok, noisy, undersampled, over-bound or failed; predicted: no measurement")                        \
-    X(reason, text, "", "why the verdict is not ok, and remarks (a probe far from its ceiling, a ceiling that was raised)") \
+    X(verdict, text, "", "the worst of `codes`, or ok; predicted: no measurement")                                          \
+    X(codes, text, "",                                                                                                      \
+      "every code that applies, worst first: failed, over-bound, undersampled, contended, throttled, cache-polluted, "      \
+      "cache-resident, noisy")                                                                                              \
+    X(reason, text, "", "what each code rests on, and remarks (a probe far from its ceiling, a ceiling that was raised)")   \
     X(n_samples, count, "", "timed samples")                                                                                \
     X(n_blocks, count, "", "blocks of samples, separated in time by other points")                                          \
     X(n_traced, count, "", "further samples with spans traced; busy_ns and traced_ns are those of the one in the middle")   \
@@ -80,6 +83,22 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(effective_GFLOPps, real, "GFLOP/s", "flops / median_ns")                                                              \
     X(probe_GBps, real, "GB/s", "median of the read probes beside the samples")                                             \
     X(probe_GFLOPps, real, "GFLOP/s", "median of the arithmetic probes beside the samples (compute-limited points)")        \
+    X(read_share, real, "", "read probes over the read ceiling, median")                                                    \
+    X(arithmetic_share, real, "", "f32 arithmetic at the edges of its blocks over its ceiling, median")                     \
+    X(arithmetic_drift, real, "", "the same of the last block over that of the first")                                      \
+    X(waited_share, real, "", "share of its blocks in which a thread (the worst one) was ready to run but had no CPU")      \
+    X(other_cpu_share, real, "", "share of its CPUs that other processes used meanwhile, to some 10 ms per block")          \
+    X(steal_share, real, "", "share of its CPUs that the hypervisor took meanwhile, as coarse")                             \
+    X(involuntary_switches, count, "", "times that its threads were taken off a CPU during its blocks")                     \
+    X(cycles, real, "", "CPU cycles of one (traced) sample, all threads, user space")                                       \
+    X(instructions, real, "", "instructions, likewise")                                                                     \
+    X(llc_misses, real, "", "misses of the last-level cache, likewise")                                                     \
+    X(page_faults, real, "", "page faults of the same sample")                                                              \
+    X(context_switches, real, "", "context switches of the same sample")                                                    \
+    X(energy_J, real, "J",                                                                                                  \
+      "energy of one sample: processors and memory by RAPL, over samples back to back that are not timed")                  \
+    X(token_energy_J, real, "J", "energy_J per token, counted as tokens_per_s does")                                        \
+    X(absent, text, "", "what this machine does not count, with the reason")                                                \
     X(kv_bytes_per_token, count, "B", "KV of one token of one sequence, all layers")                                        \
     X(model_bytes, count, "B", "weights in memory")                                                                         \
     X(load_ns, count, "ns", "from opened files to weights in memory")                                                       \

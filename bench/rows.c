@@ -1,6 +1,7 @@
 #include "bench/rows.h"
 
 #include "bench/environment.h"
+#include "bench/evidence.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 
@@ -76,6 +77,7 @@ void row_remark(struct result *r, const char *text)
 void row_failed(struct result *r, const char *reason)
 {
     put(r->verdict, "failed");
+    put(r->codes, "failed");
     put(r->reason, reason);
 }
 
@@ -209,25 +211,16 @@ static void put_attribution(struct result *r, const struct subject *s)
     r->n_traced = a->n_samples;
 }
 
-static void put_verdict(struct result *r, const struct subject *s)
+static void put_verdict(struct result *r, const struct row_context *c, const struct subject *s)
 {
-    double spread =
-        (stats_quantile(s->sample_ns, s->n_samples, 0.9) - stats_quantile(s->sample_ns, s->n_samples, 0.1)) / r->median_ns;
-    double width = (r->median_high_ns - r->median_low_ns) / r->median_ns;
-    put(r->verdict, "ok");
-    if (width > NOISY_INTERVAL || spread > NOISY_SPREAD) {
-        put(r->verdict, "noisy");
-        add_reason(r, "the median's interval spans %.0f %% of it, the samples %.0f %%", 100 * width, 100 * spread);
-    }
-    if (s->n_samples < ENOUGH_SAMPLES) {
-        put(r->verdict, "undersampled");
-        add_reason(r, "%d samples", s->n_samples);
-    }
-    if (r->median_ns < r->bound_ns) {
-        put(r->verdict, "over-bound");
-        add_reason(r, "%.0f ns is less than the bound of %.0f ns: the hardware's hard peaks or our count are wrong",
-                   r->median_ns, r->bound_ns);
-    } else if (r->roof_fraction > 1)
+    struct evidence x;
+    struct judgement j;
+    row_evidence(r, c, s, &x);
+    trust_judge(&x, &j);
+    put(r->verdict, trust_verdict(j.codes));
+    trust_codes_print(j.codes, r->codes);
+    row_remark(r, j.reason);
+    if (!(j.codes & (1u << TRUST_OVER_BOUND | 1u << TRUST_CACHE_RESIDENT)) && r->roof_fraction > 1)
         add_reason(r,
                    "%.2f times as fast as its roof: more of its data stays in caches than is known, or the ceiling is none",
                    r->roof_fraction);
@@ -260,8 +253,9 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
             return false;
     }
     put_attribution(r, s);
-    put_verdict(r, s);
-    if (s->has_price && c->hw)
+    row_counted(r, c, s);
+    put_verdict(r, c, s);
+    if (s->has_price && c->hw && !strstr(r->codes, trust_code_name(TRUST_CACHE_POLLUTED))) // which says so already
         remark_probe(r, c, s);
     return true;
 }

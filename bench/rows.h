@@ -5,11 +5,6 @@
 #include "bench/measure.h"
 #include "bench/results.h"
 
-// A point is noisy when the 95 % interval of its median is wider than this share of it, or when its samples spread
-// (90th to 10th percentile) over more than that share.
-#define NOISY_INTERVAL 0.10
-#define NOISY_SPREAD 0.25
-enum { ENOUGH_SAMPLES = 3 };
 // Probes that differ from the ceiling by more than this share of it are worth a remark.
 #define FAR_PROBE 0.2
 
@@ -22,6 +17,12 @@ struct row_context {
     int32_t threads;            // used; 0: unknown
     uint64_t memory_bytes;      // held by the backend
     int64_t load_ns, repack_ns; // of the weights; load_ns 0: none were loaded
+    uint64_t cache_bytes;       // last-level caches of the CPUs used; 0: unknown, or not this machine's roof
+    bool crowded;               // more threads than CPUs
+    // What watched and counted its points; or NULL.
+    const struct watch *watch;
+    const struct counters *counters;
+    const struct energy *energy;
 };
 
 // Names and shapes only: also for points that could not be measured.
@@ -33,7 +34,7 @@ void row_priced(struct result *r, const struct prediction *p);
 // Everything that was measured; the verdict with its reason. The row owns its lists.
 bool row_measured(struct result *r, const struct row_context *c, const struct subject *s, struct error *e);
 
-// verdict "failed" with a reason.
+// Verdict and code "failed" with a reason.
 void row_failed(struct result *r, const char *reason);
 
 // Tokens that tokens_per_s counts: the generated ones where there are any.

@@ -2,6 +2,7 @@
 
 #include "bench/environment.h"
 #include "bench/open.h"
+#include "bench/trust.h"
 #include "engine/base/memory.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
@@ -25,6 +26,9 @@ struct unit { // points that share model, weights and threads: points->point[fir
     struct runner *runner;
     struct opened opened;
     struct row_context context;
+    struct watch watch;
+    struct counters counters;
+    struct energy energy;
 };
 
 static bool same_unit(const struct point *a, const struct point *b)
@@ -50,19 +54,29 @@ double expected_point_ns(const struct scenario *s, double roof_ns)
     if (samples < N_BLOCKS * probed)
         samples = N_BLOCKS * probed;
     double untimed = sample < 1e9 ? 2 * N_BLOCKS * sample : 2 * sample; // a warm-up and a trace per block, or only once
-    double all = (roof_ns > 0 ? samples : budget) + untimed + 0.1e9;
+    double all = (roof_ns > 0 ? samples : budget) + untimed + 0.2e9;    // and the probes at the blocks' edges
     return all < s->timeout_s * 1e9 ? all : s->timeout_s * 1e9;
+}
+
+static void note_codes(struct runner *r, const struct result *row)
+{
+    unsigned codes;
+    if (!trust_codes_parse(row->codes, &codes, NULL) || !(codes & r->fail_on))
+        return;
+    if (!r->n_distrusted++)
+        snprintf(r->first_distrusted, sizeof r->first_distrusted, "'%.160s' (%.60s): %.200s", row->key, row->codes,
+                 row->reason);
 }
 
 static void note_verdict(struct runner *r, const struct result *row)
 {
     r->n_measured++;
+    note_codes(r, row);
     r->n_no_memory += !strcmp(row->verdict, "failed") && strstr(row->reason, NO_MEMORY);
     if (!strcmp(row->verdict, "failed") && !r->n_failed++)
         snprintf(r->first_failed, sizeof r->first_failed, "'%.160s': %.255s", row->key, row->reason);
     if (!strcmp(row->verdict, "over-bound") && !r->n_over_bound++)
         snprintf(r->first_over_bound, sizeof r->first_over_bound, "'%.160s': %.255s", row->key, row->reason);
-    r->n_noisy += !strcmp(row->verdict, "noisy");
 }
 
 bool runner_verdict(const struct runner *r, struct error *e)
@@ -75,6 +89,9 @@ bool runner_verdict(const struct runner *r, struct error *e)
     if (r->n_failed)
         return error_set(e, ERROR_FAILED, "%d of %d points failed, first %.400s", r->n_failed, r->n_measured,
                          r->first_failed);
+    if (r->n_distrusted)
+        return error_set(e, ERROR_DISTRUSTED, "%d of %d points are not to be trusted (--fail-on), first %.300s",
+                         r->n_distrusted, r->n_measured, r->first_distrusted);
     return true;
 }
 
@@ -101,7 +118,8 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
 
 static bool fail_point(struct runner *r, const struct unit *u, const struct point *p, const char *reason, struct error *e)
 {
-    struct subject s = {.point = p};
+    struct subject s;
+    subject_init(&s, p);
     snprintf(s.failure, sizeof s.failure, "%.300s", reason);
     progress_done(r->progress, 0.1e9);
     return finish_point(r, u, &s, e);
@@ -264,21 +282,37 @@ static bool run_blocks(struct runner *r, struct unit *u, struct bench *b, struct
     return true;
 }
 
+// Where the traced point is among these.
+static bool open_trace(const struct runner *r, const struct point *const *points, int32_t n, struct trace_file *t,
+                       struct error *e)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (r->trace_point == points[i])
+            return trace_file_open(t, points[i]->key, e);
+    return true;
+}
+
 static bool run_window(struct runner *r, struct unit *u, const struct point *const *points, int32_t n, struct error *e)
 {
     struct subject subject[WINDOW] = {0};
     struct kv_config kv = points_kv(points, n);
     struct bench bench = {0};
+    struct trace_file trace = {0};
     bool ok = open_engine(&u->opened, &kv, e) && bench_open(&bench, &u->opened.engine, r->has_probe ? &r->probe : NULL,
                                                             points, n, (uint64_t)r->scenario->seed, e);
     u->context.plan = u->opened.plan;
     u->context.memory_bytes = ok ? u->opened.backend.memory_bytes(u->opened.backend.self) : 0;
     for (int32_t i = 0; ok && i < n; i++) {
-        subject[i].point = points[i];
+        subject_init(&subject[i], points[i]);
         ok = price(r, u, &subject[i], e) && restore(r, &subject[i], e);
         subject[i].expected_roof_ns = subject[i].price.roof_ns;
     }
+    ok = ok && open_trace(r, points, n, &trace, e);
+    bench.watch = &u->watch, bench.counters = &u->counters, bench.energy = &u->energy;
+    bench.trace_point = r->trace_point, bench.trace_file = trace.f ? &trace : NULL;
     ok = ok && run_blocks(r, u, &bench, subject, n, e);
+    ok = ok && (!trace.n_steps || trace_file_write(&trace, r->trace_path, e));
+    trace_file_close(&trace);
     for (int32_t i = 0; i < n; i++)
         subject_free(&subject[i]);
     bench_close(&bench);
@@ -407,8 +441,26 @@ static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
     return r->has_probe && store_hardware(r->store, &r->hardware, e);
 }
 
+// What watches and counts, once all threads are there: the backend's and the probe's.
+static bool open_instruments(struct runner *r, struct unit *u, struct error *e)
+{
+    char cpus[128] = "";
+    if (r->has_probe) {
+        environment_cpus(r->probe.team, cpus);
+        u->context.cache_bytes = environment_cache_bytes(r->probe.team);
+        u->context.crowded = u->context.threads > environment_threads(0, r->device.cpu_list);
+    }
+    if (!watch_open(&u->watch, "", cpus, e) || !counters_open(&u->counters, e))
+        return false;
+    energy_open(&u->energy, "");
+    u->context.watch = &u->watch, u->context.counters = &u->counters, u->context.energy = &u->energy;
+    return true;
+}
+
 static void close_unit(struct runner *r, struct unit *u)
 {
+    watch_close(&u->watch);
+    counters_close(&u->counters);
     open_close(&u->opened);
     if (r->has_probe) {
         note_raises(r);
@@ -471,7 +523,7 @@ static bool open_unit(struct runner *r, struct unit *u, struct error *e)
         return false;
     if (r->has_hardware)
         u->context.hw = &r->hardware;
-    return expect_rest(r, u, e);
+    return open_instruments(r, u, e) && expect_rest(r, u, e);
 }
 
 static bool all_done(const struct runner *r, const struct unit *u)

@@ -18,11 +18,14 @@ struct runner {
     struct backend_options device;
     const char *ceilings_folder;       // where this machine's ceilings lie; NULL: measured, not kept
     const volatile sig_atomic_t *stop; // set when interrupted
+    unsigned fail_on;                  // set of trust codes with which a point fails the run
+    const struct point *trace_point;   // of points, or NULL: also traced into trace_path
+    const char *trace_path;
 
     // What came out.
-    int32_t n_measured, n_failed, n_no_memory, n_over_bound, n_noisy; // no_memory: of the failed
-    char first_failed[512], first_over_bound[512];                    // key and reason
-    struct hardware hardware;                                         // of the roof, used last
+    int32_t n_measured, n_failed, n_no_memory, n_over_bound, n_distrusted; // no_memory: of the failed
+    char first_failed[512], first_over_bound[512], first_distrusted[512];  // key and reason
+    struct hardware hardware;                                              // of the roof, used last
     bool has_hardware;
 
     // While it runs.
@@ -38,8 +41,8 @@ struct runner {
 // and do not end it; ask runner_verdict.
 bool runner_run(struct runner *r, struct error *e);
 
-// ERROR_OVER_BOUND or ERROR_FAILED with one line that says how many and which first; ERROR_MEMORY where no point fits; true
-// if there are none.
+// ERROR_OVER_BOUND, ERROR_FAILED or ERROR_DISTRUSTED (a code of fail_on) with one line that says how many and which first;
+// ERROR_MEMORY where no point fits; true if there are none.
 bool runner_verdict(const struct runner *r, struct error *e);
 
 // What one sample will take, ns: a guess from its roof.

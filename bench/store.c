@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 // What a scenario's files end in.
-static const char *const SUFFIX[] = {".jsonl", ".blocks.jsonl", ".csv", ".ops.csv", ".roofs.csv", ".meta.json"};
-enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, N_SUFFIXES, PATH_SIZE = 704 };
+static const char *const SUFFIX[] = {".jsonl",     ".blocks.jsonl", ".csv",       ".ops.csv",
+                                     ".roofs.csv", ".meta.json",    ".trace.json"};
+enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, TRACE, N_SUFFIXES, PATH_SIZE = 704 };
 
 static bool no_output(const char *path, struct error *e)
 {

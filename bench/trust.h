@@ -35,7 +35,7 @@ void trust_codes_print(unsigned codes, char out[128]); // "contended noisy", "" 
 // Thresholds; where they come from is in bench/README.md ("Trust").
 #define TRUST_INTERVAL 0.10    // the median's 95 % interval over the median
 #define TRUST_SPREAD 0.25      // 90th to 10th percentile of the samples over the median
-#define TRUST_WAITED 0.05      // share of the time that the worst thread waited for a CPU
+#define TRUST_WAITED 0.10      // share of the time that the worst thread waited for a CPU
 #define TRUST_OTHER 0.10       // share of our CPUs that other processes used, where waiting is not told
 #define TRUST_STEAL 0.02       // share of our CPUs that was stolen, beyond twice what is usual here
 #define TRUST_SLOW_CLOCK 0.85  // arithmetic over its ceiling

@@ -41,7 +41,7 @@ static bool parse_cpu_line(const char *line, int32_t *cpu, struct cpu_times *t)
 {
     long long v[8] = {0};
     int n = 0;
-    if (sscanf(line, "cpu%d%n", cpu, &n) != 1)
+    if (line[3] == ' ' || sscanf(line, "cpu%d%n", cpu, &n) != 1) // the first line is of all together
         return false;
     if (sscanf(line + n, "%lld %lld %lld %lld %lld %lld %lld %lld", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7) < 4)
         return false;

@@ -16,6 +16,7 @@ enum error_kind {
     ERROR_OUTPUT,      // results could not be written
     ERROR_FAILED,      // a point or a check failed
     ERROR_OVER_BOUND,  // a measurement beat the laws of physics as we state them
+    ERROR_DISTRUSTED,  // a measurement has a verdict that the caller does not accept (--fail-on)
     ERROR_INTERRUPTED,
 };
 

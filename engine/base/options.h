@@ -103,6 +103,10 @@ enum command_bit {
       "seconds for the whole sweep: leaves samples out to keep to it; 0: no limit")                                         \
     X(filter, text, "--filter", "", ON_SWEEP | ON_PREDICT, "only points whose key matches this regular expression")         \
     X(resume, flag, "--resume", "", ON_SWEEP, "go on with an interrupted sweep")                                            \
+    X(fail_on, text, "--fail-on", "", ON_MEASURE,                                                                           \
+      "exit with 4 if a point has one of these codes: noisy,contended,throttled,... (bench/README.md, Trust)")              \
+    X(trace, text, "--trace", "", ON_MEASURE,                                                                               \
+      "key of a point (or its number in --dry-run) to write a Chrome trace of: NAME.trace.json beside the results")         \
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
     X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
