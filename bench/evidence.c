@@ -15,11 +15,12 @@ static void put_probes(struct result *r, const struct row_context *c, const stru
 {
     if (!c->hw)
         return;
-    double read = c->hw->bandwidth[ROOF_ATTAINABLE].value, flops = c->hw->peak[ROOF_ATTAINABLE][DTYPE_F32].value;
+    double read = hardware_stream(c->hw, s->price.stream_bytes).value, flops = c->hw->peak[ROOF_ATTAINABLE][DTYPE_F32].value;
     r->read_share = s->probes_flops ? share_of(s->edge_read, s->n_edges, read) : share_of(s->probe, s->n_samples, read);
     r->arithmetic_share = share_of(s->edge_flops, s->n_edges, flops);
     if (s->n_edges >= 4 && s->edge_flops[0] > 0)
-        r->arithmetic_drift = stats_median(s->edge_flops + s->n_edges - 2, 2) / stats_median(s->edge_flops, 2);
+        r->arithmetic_drift =
+            fmax(s->edge_flops[s->n_edges - 2], s->edge_flops[s->n_edges - 1]) / fmax(s->edge_flops[0], s->edge_flops[1]);
 }
 
 static void put_disturbance(struct result *r, const struct row_context *c, const struct subject *s)
@@ -68,6 +69,16 @@ void row_counted(struct result *r, const struct row_context *c, const struct sub
         add_absent(r, "waited_share: ", "no /proc/self/task/*/schedstat");
 }
 
+// Of what one step reads, how much the caches of this machine keep until the next: as its ceilings found, else by their
+// size.
+static double kept_bytes(const struct row_context *c, const struct subject *s)
+{
+    uint64_t step = s->price.stream_bytes;
+    if (!s->has_price || !c->cache_bytes)
+        return NAN;
+    return (double)(c->hw->n_levels ? hardware_kept(c->hw, step) : step <= c->cache_bytes ? step : 0);
+}
+
 static double spread_of(const struct subject *s)
 {
     return stats_quantile(s->sample_ns, s->n_samples, 0.9) - stats_quantile(s->sample_ns, s->n_samples, 0.1);
@@ -93,7 +104,7 @@ void row_evidence(const struct result *r, const struct row_context *c, const str
         .arithmetic_drift = r->arithmetic_drift,
         .read = r->read_share,
         .memory_limited = !strcmp(r->limit, "bandwidth"),
-        .step_bytes = s->has_price ? (double)cost_bytes(&s->price.cost) / point_steps(s->point) : NAN,
-        .cache_bytes = c->cache_bytes ? (double)c->cache_bytes : NAN,
+        .step_bytes = s->has_price ? (double)s->price.stream_bytes : NAN,
+        .kept_bytes = kept_bytes(c, s),
     };
 }

@@ -232,7 +232,7 @@ static void probe_edge(struct bench *b, struct subject *s)
     }
     s->edge_flops[s->n_edges] = best;
     if (s->probes_flops)
-        s->edge_read[s->n_edges] = ceiling_probe_read(b->probe);
+        s->edge_read[s->n_edges] = ceiling_probe_read(b->probe, s->price.stream_bytes);
     s->n_edges++;
     settle();
 }

@@ -85,7 +85,7 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(probe_GFLOPps, real, "GFLOP/s", "median of the arithmetic probes beside the samples (compute-limited points)")        \
     X(read_share, real, "", "read probes over the read ceiling, median")                                                    \
     X(arithmetic_share, real, "", "f32 arithmetic at the edges of its blocks over its ceiling, median")                     \
-    X(arithmetic_drift, real, "", "the same of the last block over that of the first")                                      \
+    X(arithmetic_drift, real, "", "the better of the last block over the better of the first")                              \
     X(waited_share, real, "", "share of its blocks in which a thread (the worst one) was ready to run but had no CPU")      \
     X(other_cpu_share, real, "", "share of its CPUs that other processes used meanwhile, to some 10 ms per block")          \
     X(steal_share, real, "", "share of its CPUs that the hypervisor took meanwhile, as coarse")                             \

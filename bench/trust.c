@@ -118,18 +118,19 @@ static void judge_clock(const struct evidence *x, struct judgement *j)
         flag(j, TRUST_THROTTLED, "arithmetic fell to %.0f %% of what it was in the first block", 100 * x->arithmetic_drift);
 }
 
-// A CPU that is lost for a share of the time, or slower, reads less by that share at most.
+// A CPU that is lost for a share of the time, or slower, reads less by that share at most. What caches hold is read too
+// quickly for a probe to say much.
 static void judge_memory(const struct evidence *x, struct judgement *j)
 {
     double left = x->waited > 0 ? 1 - x->waited : 1, clock = x->arithmetic < 1 ? x->arithmetic : 1;
-    if (x->read < TRUST_SLOW_MEMORY * (left < clock ? left : clock))
+    bool resident = x->kept_bytes >= TRUST_KEPT * x->step_bytes;
+    char step[24];
+    if (!resident && x->read < TRUST_SLOW_MEMORY * (left < clock ? left : clock))
         flag(j, TRUST_CACHE_POLLUTED, "memory was read at %.0f %% of its ceiling, arithmetic ran at %.0f %%", 100 * x->read,
              100 * x->arithmetic);
-    if (x->memory_limited && x->step_bytes > 0 && x->step_bytes < x->cache_bytes) {
-        char step[24], cache[24];
-        flag(j, TRUST_CACHE_RESIDENT, "the %s of a step stay in %s of cache: its roof is not that of memory",
-             format_bytes((uint64_t)x->step_bytes, step), format_bytes((uint64_t)x->cache_bytes, cache));
-    }
+    if (resident && x->memory_limited)
+        flag(j, TRUST_CACHE_RESIDENT, "of the %s of a step %.0f %% stay in caches: this is not the speed of main memory",
+             format_bytes((uint64_t)x->step_bytes, step), 100 * x->kept_bytes / x->step_bytes);
 }
 
 void trust_judge(const struct evidence *x, struct judgement *out)

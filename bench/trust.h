@@ -16,7 +16,8 @@
     X(THROTTLED, "throttled", "the clock was lower than when the ceilings were measured, or fell meanwhile")                \
     X(CACHE_POLLUTED, "cache-polluted",                                                                                     \
       "memory was slower than its ceiling although arithmetic was not: another user of it")                                 \
-    X(CACHE_RESIDENT, "cache-resident", "called limited by main memory, but all it reads fits into caches")                 \
+    X(CACHE_RESIDENT, "cache-resident",                                                                                     \
+      "limited by memory, but half of what it reads or more stays in caches: it says nothing of main memory")               \
     X(NOISY, "noisy", "its samples differ too much")
 
 enum trust_code {
@@ -41,6 +42,7 @@ void trust_codes_print(unsigned codes, char out[128]); // "contended noisy", "" 
 #define TRUST_SLOW_CLOCK 0.85  // arithmetic over its ceiling
 #define TRUST_CLOCK_DRIFT 0.90 // arithmetic (or cpufreq's clock) at the end over that at the beginning
 #define TRUST_SLOW_MEMORY 0.75 // read probes over their ceiling, beyond what waiting for CPUs explains
+#define TRUST_KEPT 0.5         // share of a step's bytes that caches keep
 enum { TRUST_SAMPLES = 3 };
 
 // Unknown numbers are NaN; no rule fires on them.
@@ -54,7 +56,7 @@ struct evidence {
     double arithmetic, arithmetic_drift;      // probe over its ceiling; last block's over the first's
     double read;                              // probe over its ceiling
     bool memory_limited;                      // the roof says that main memory limits it
-    double step_bytes, cache_bytes;           // read and written by one step; of the last-level caches of its CPUs
+    double step_bytes, kept_bytes;            // weights and KV of a step, and how many caches keep until the next
 };
 
 struct judgement {

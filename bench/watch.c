@@ -135,6 +135,26 @@ static bool find_threads(struct watch *w, struct error *e)
     return ok || error_set(e, ERROR_MEMORY, "no memory to watch %d threads", w->n_threads + 1);
 }
 
+static bool is_pinned(const struct watched_thread *t)
+{
+    return *t->cpus && !strpbrk(t->cpus, ",-");
+}
+
+// Where threads are pinned, those and the first one do the work; others, such as a library's that found nothing to do, spin
+// and give way, which looks like waiting.
+static void keep_workers(struct watch *w)
+{
+    int32_t first = 0, n = 0, pinned = 0;
+    for (int32_t i = 0; i < w->n_threads; i++) {
+        first = w->thread[i].tid < w->thread[first].tid ? i : first;
+        pinned += is_pinned(&w->thread[i]);
+    }
+    for (int32_t i = 0; pinned && i < w->n_threads; i++)
+        if (i == first || is_pinned(&w->thread[i]))
+            w->thread[n++] = w->thread[i];
+    w->n_threads = pinned ? n : w->n_threads;
+}
+
 bool watch_open(struct watch *w, const char *root, const char *cpus, struct error *e)
 {
     struct cpu_times t;
@@ -143,10 +163,12 @@ bool watch_open(struct watch *w, const char *root, const char *cpus, struct erro
     w->n_cpus = sysfile_list(cpus, w->cpu, (int32_t)(sizeof w->cpu / sizeof *w->cpu));
     if (our_times(w, &t) && t.busy + t.steal)
         w->usual_steal = (double)t.steal / (double)(t.busy + t.steal);
-    if (find_threads(w, e))
-        return true;
-    watch_close(w);
-    return false;
+    if (!find_threads(w, e)) {
+        watch_close(w);
+        return false;
+    }
+    keep_workers(w);
+    return true;
 }
 
 void watch_close(struct watch *w)

@@ -28,7 +28,7 @@ struct watched_thread {
 struct watch {
     char root[256];                // of /proc and /sys, "" as a rule
     int32_t cpu[1024], n_cpus;     // that our threads run on
-    struct watched_thread *thread; // [n_threads] all of this process, as there were when watching began
+    struct watched_thread *thread; // [n_threads] of this process, those that work
     int32_t n_threads;
     double usual_steal; // share of the time that this machine's CPUs worked or wanted to, since it started
     // At the begin of the block.

@@ -25,7 +25,7 @@ static struct evidence quiet(void)
                              .read = 0.927,
                              .memory_limited = true,
                              .step_bytes = 270e6,
-                             .cache_bytes = 32 << 20};
+                             .kept_bytes = 0};
 }
 
 static void expect(const struct evidence *x, unsigned codes, const char *part)
@@ -122,12 +122,18 @@ static void test_memory(void **state)
     x.arithmetic = 0.7; // memory that slows with the clock is the clock's
     expect(&x, BIT(THROTTLED), "arithmetic");
     x = quiet();
-    x.step_bytes = 20e6;
-    expect(&x, BIT(CACHE_RESIDENT), "19.07 MiB of a step");
+    x.step_bytes = x.kept_bytes = 20e6;
+    expect(&x, BIT(CACHE_RESIDENT), "19.07 MiB of a step 100 % stay");
+    x.read = 0.5; // a probe of a cache
+    expect(&x, BIT(CACHE_RESIDENT), "MiB");
+    x.read = 0.9, x.kept_bytes = 9e6; // its roof is priced so; it is mostly memory's
+    expect(&x, 0, "");
+    x.kept_bytes = 11e6;
+    expect(&x, BIT(CACHE_RESIDENT), "55 % stay");
     x.memory_limited = false;
     expect(&x, 0, "");
     x = quiet();
-    x.step_bytes = 20e6, x.cache_bytes = NAN;
+    x.step_bytes = 20e6, x.kept_bytes = NAN;
     expect(&x, 0, "");
 }
 
@@ -165,7 +171,7 @@ static void test_unknown(void **state)
                          .arithmetic_drift = NAN,
                          .read = NAN,
                          .step_bytes = NAN,
-                         .cache_bytes = NAN};
+                         .kept_bytes = NAN};
     expect(&x, 0, "");
 }
 

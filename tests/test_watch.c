@@ -15,6 +15,8 @@ static int make_root(void **state)
     scratch_make(root);
     tree_file(root, "/proc/self/task/71/status", "Name:\tx\nCpus_allowed_list:\t0-1\n");
     tree_file(root, "/proc/self/task/72/status", "Name:\tx\nCpus_allowed_list:\t1\n");
+    tree_file(root, "/proc/self/task/73/status", "Name:\tidler\nCpus_allowed_list:\t0-1\n"); // not pinned: not watched
+    tree_file(root, "/proc/self/task/73/schedstat", "0 0 0\n");
     tree_file(root, "/proc/self/task/71/schedstat", "900 1000000 5\n");
     tree_file(root, "/proc/self/task/72/schedstat", "900 4000000 5\n");
     // The sum of all, then: user nice system idle iowait irq softirq steal
@@ -51,6 +53,7 @@ static void test_a_disturbed_block(void **state)
     pass_ms(20);
     tree_file(root, "/proc/self/task/71/schedstat", "900 3000000 5\n");
     tree_file(root, "/proc/self/task/72/schedstat", "900 11000000 5\n");
+    tree_file(root, "/proc/self/task/73/schedstat", "0 99000000 0\n");
     tree_file(root, "/proc/stat",
               "cpu 1 1 1 1 1 1 1 1 0 0\ncpu0 170 10 5 900 1 5 0 13 0 0\ncpu1 80 0 10 800 0 0 0 12 0 0\n"
               "cpu2 9000 0 0 0 0 0 0 9 0 0\n");
