@@ -102,6 +102,7 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
     int32_t n_ops = 0;
     result_init(&row);
     row_describe(&row, &u->context, s->point);
+    row_remark(&row, r->raised);
     if (*s->failure)
         row_failed(&row, s->failure);
     else if (!row_measured(&row, &u->context, s, e) ||
@@ -109,8 +110,8 @@ static bool finish_point(struct runner *r, const struct unit *u, struct subject 
         result_free(&row);
         return false;
     }
-    row_remark(&row, r->raised);
-    *r->raised = 0;
+    if (!*s->failure) // else the next row says it
+        *r->raised = 0;
     note_verdict(r, &row);
     progress_point(r->progress, (int32_t)(s->point - r->points->point), s->point->key, 0, 0, row.median_ns, true);
     return store_add(r->store, &row, ops, n_ops, e);
