@@ -35,7 +35,7 @@ ISA_FLAGS_avx512bf16 := $(ISA_FLAGS_avx512vnni) -mavx512bf16
 
 # Everything but the two main files is one library; tests and fuzzers link it as the programs do.
 SOURCES := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c \
-             engine/cpu/*.c roofline/*.c bench/*.c)
+             engine/cpu/*.c roofline/*.c bench/*.c) engine/cuda/open.c engine/cuda/cover.c
 LIB_SOURCES := $(filter-out $(KERNELS) roofline/kvcalc.c bench/main.c,$(SOURCES))
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(BUILD)/%.$(i).o))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))

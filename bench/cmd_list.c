@@ -13,6 +13,7 @@ static const struct {
     const char *name, *detail;
 } BACKEND[] = {
     {"cpu", "computes on this machine's cores"},
+    {"cuda", "computes on an NVIDIA GPU"},
     {"null", "computes nothing: a test of the harness itself"},
     {"roofline", "computes nothing: prices each step for any hardware of the catalogue (kvbench predict)"},
 };

@@ -200,11 +200,19 @@ static void drop_plan(struct plan *plan)
     free(plan);
 }
 
+static bool choose_backend(struct opened *o, const struct open_request *request, struct error *e)
+{
+    bool ok = backend_open(&o->backend, request->backend, &request->device, e);
+    if (ok && *o->backend.note)
+        fprintf(stderr, "kvbench: %s; using %s\n", o->backend.note, o->backend.name);
+    return ok;
+}
+
 bool open_model(struct opened *o, const struct open_request *request, struct error *e)
 {
     *o = (struct opened){0};
     bool ok = choose_model(o, request->model, e) && choose_types(o, request, e) && (o->plan = make_plan(o, e)) &&
-              backend_open(&o->backend, request->backend, &request->device, e) && load_weights(o, request, e);
+              choose_backend(o, request, e) && load_weights(o, request, e);
     if (!ok)
         open_close(o);
     return ok;

@@ -74,6 +74,7 @@ struct kv_move {
 
 struct backend {
     const char *name;
+    char note[192]; // of `auto`: why the device that seemed to be there is not used; "": nothing to say
     void *self;
     bool weightless; // computes nothing: load takes no weights (null, roofline)
     bool (*supports)(void *self, const struct op *op, struct error *e);
@@ -116,6 +117,6 @@ struct backend_options {
 };
 bool backend_open(struct backend *out, const char *name, const struct backend_options *options, struct error *e);
 void backend_close(struct backend *b);    // accepts zeroed
-const char *const *backend_names(int *n); // cpu, null (roofline is opened by roofline/)
+const char *const *backend_names(int *n); // cpu, cuda, null (roofline is opened by roofline/)
 
 #endif

@@ -459,7 +459,11 @@ static void test_every_operation_has_a_backend(void **state)
     bool seen[OP_KIND_COUNT] = {false};
     for (int i = 0; i < n; i++) {
         struct backend b;
-        assert_true(backend_open(&b, name[i], &options, NULL));
+        struct error e = {0};
+        if (!backend_open(&b, name[i], &options, &e)) { // a device that is not here
+            assert_int_equal(e.kind, ERROR_DEVICE);
+            continue;
+        }
         for (int32_t k = 0; k < one.n_ops; k++)
             assert_true(b.supports(b.self, &one.op[k], NULL));
         for (int32_t k = 0; k < two.n_ops; k++)

@@ -1,0 +1,36 @@
+// Between kvbench, which knows no NVIDIA library, and kvbench-cuda.so, which holds the CUDA backend: one exported function.
+// Both sides are built from one tree; the numbers below refuse a plug-in of another.
+#ifndef ENGINE_CUDA_PLUGIN_H
+#define ENGINE_CUDA_PLUGIN_H
+
+#include "engine/backend.h"
+
+#define CUDA_PLUGIN_FILE "kvbench-cuda.so"
+#define CUDA_PLUGIN_SYMBOL "kvbench_cuda_plugin_1"
+
+struct cuda_plugin {
+    uint32_t abi;   // CUDA_PLUGIN_ABI
+    uint32_t bytes; // cuda_plugin_bytes(): of all structures that cross the border
+    bool (*open)(struct backend *out, const struct backend_options *options, struct error *e);
+};
+
+enum { CUDA_PLUGIN_ABI = 1 };
+
+static inline uint32_t cuda_plugin_bytes(void)
+{
+    return (uint32_t)(sizeof(struct cuda_plugin) + sizeof(struct backend) + sizeof(struct backend_options) +
+                      sizeof(struct plan) + sizeof(struct op) + sizeof(struct slot) + sizeof(struct tensor_spec) +
+                      sizeof(struct tensor) + sizeof(struct batch) + sizeof(struct trace_row) + sizeof(struct error));
+}
+
+typedef const struct cuda_plugin *(*cuda_plugin_entry)(void);
+
+// Opens the backend through the plug-in. ERROR_DEVICE with one line that names the cause: no driver, no plug-in, a library
+// the plug-in wants, a plug-in of another build, no device. The plug-in is looked for in the folder KVBENCH_BACKEND_DIR
+// alone where that is set (and then without asking for a driver first), else beside the program and in ../lib/kvbench.
+bool cuda_backend_open(struct backend *out, const struct backend_options *options, struct error *e);
+
+// Is there an NVIDIA driver, or has the user named a folder of plug-ins? Loading the plug-in takes most of a second.
+bool cuda_backend_likely(void);
+
+#endif
