@@ -220,19 +220,25 @@ static bool dry_run(struct runner *r, const struct options *o, const char *folde
     return ok;
 }
 
-// By key, or by number from 1.
+// By key, by number from 1, or by a part of the key that fits no other.
 static const struct point *find_point(const struct point_list *points, const char *name, struct error *e)
 {
+    const struct point *part = NULL;
     char *end;
+    int32_t n_parts = 0;
     long number = strtol(name, &end, 10);
     if (!*end && number >= 1 && number <= points->n)
         return &points->point[number - 1];
-    for (int32_t i = 0; i < points->n; i++)
+    for (int32_t i = 0; i < points->n; i++) {
         if (!strcmp(points->point[i].key, name))
             return &points->point[i];
-    error_set(e, ERROR_USAGE,
-              "no point '%.100s' to trace: expected 1 to %d, or a key such as '%.160s' (--dry-run lists them)", name,
-              points->n, points->point[0].key);
+        if (strstr(points->point[i].key, name) && ++n_parts)
+            part = &points->point[i];
+    }
+    if (n_parts == 1)
+        return part;
+    error_set(e, ERROR_USAGE, "'%.100s' fits %d points to trace: expected 1 to %d, or a key such as '%.160s' (see --dry-run)",
+              name, n_parts, points->n, points->point[0].key);
     return NULL;
 }
 

@@ -33,6 +33,7 @@ enum command_bit {
     ON_INSPECT = 1 << 12,
     ON_EXPLAIN = 1 << 13,
     ON_COMPARE = 1 << 14,
+    ON_DOCTOR = 1 << 15,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
     ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE,
@@ -106,7 +107,7 @@ enum command_bit {
     X(fail_on, text, "--fail-on", "", ON_MEASURE,                                                                           \
       "exit with 4 if a point has one of these codes: noisy,contended,throttled,... (bench/README.md, Trust)")              \
     X(trace, text, "--trace", "", ON_MEASURE,                                                                               \
-      "key of a point (or its number in --dry-run) to write a Chrome trace of: NAME.trace.json beside the results")         \
+      "point (its key, a part of it that fits no other, or its number) to write a Chrome trace of: NAME.trace.json")        \
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
     X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
@@ -133,6 +134,9 @@ enum command_bit {
     X(text, text, "--text", "", ON_PERPLEXITY, "file to predict")                                                           \
     X(window, int, "--window", "512", ON_PERPLEXITY, "tokens per window; each stands on its own")                           \
     X(windows, int, "--windows", "8", ON_PERPLEXITY, "windows from the start of the text at most; 0: all")                  \
+    X(harness, flag, "--harness", "", ON_DOCTOR, "instead, what measuring and tracing themselves cost here")                \
+    X(traced_model, text, "-m,--model", "smollm2-135m", ON_DOCTOR, "model that --harness traces")                           \
+    X(root, text, "--root", "", ON_DOCTOR, "look at the /proc, /sys and /dev below this folder")                            \
     X(golden, text, "--golden", "", ON_VERIFY, "folder or GGUF whose reference logits to compare with")                     \
     X(supported, flag, "--supported", "", ON_LIST, "only what can be used")                                                 \
     X(json, flag, "--json", "", ~0, "machine-readable output")                                                              \
