@@ -237,8 +237,9 @@ static const struct point *find_point(const struct point_list *points, const cha
     }
     if (n_parts == 1)
         return part;
-    error_set(e, ERROR_USAGE, "'%.100s' fits %d points to trace: expected 1 to %d, or a key such as '%.160s' (see --dry-run)",
-              name, n_parts, points->n, points->point[0].key);
+    error_set(e, ERROR_USAGE,
+              "'%.100s' fits %d points to trace: expected 1 to %d, or a key such as '%.160s' (see --dry-run)", name, n_parts,
+              points->n, points->point[0].key);
     return NULL;
 }
 
