@@ -1,5 +1,5 @@
 # make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
-# More: deps check sanitize fuzz fuzz-short soak lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
+# More: tamper deps check sanitize fuzz fuzz-short soak lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
 # V=1 shows the commands.
 PREFIX ?= /usr/local
 BUILD ?= build
@@ -117,6 +117,8 @@ plots:
 	@tools/plots.sh
 model:
 	@tools/fetch_model.sh
+tamper: all
+	@tools/tamper.sh
 readme: all
 	@tools/readme.sh
 install: all
@@ -127,7 +129,7 @@ clean:
 	rm -rf build build-san build-fuzz kvbench kvcalc
 
 FORCE:
-.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo plots model readme install clean FORCE
+.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo plots model tamper readme install clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

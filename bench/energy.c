@@ -2,11 +2,16 @@
 
 #include "bench/sysfile.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+// RAPL counts in steps of a millisecond, GPUs in steps of up to a tenth of a second.
+enum { RAPL_WINDOW_NS = 200 * 1000 * 1000, GPU_WINDOW_NS = 2000 * 1000 * 1000 };
 
 static bool zone_file(const struct energy *x, const struct energy_zone *z, const char *name, int64_t *out)
 {
@@ -49,7 +54,7 @@ static void try_zone(struct energy *x, const char *name_of_zone)
 // Zones are numbered without gaps: intel-rapl:0 (a package) and intel-rapl:0:0 (a part of it). AMD's carry the same name.
 void energy_open(struct energy *x, const char *root)
 {
-    *x = (struct energy){0};
+    *x = (struct energy){.window_ns = RAPL_WINDOW_NS};
     snprintf(x->root, sizeof x->root, "%s", root);
     for (int i = 0; i < ENERGY_ZONES / 2; i++) {
         char name[32];
@@ -64,8 +69,74 @@ void energy_open(struct energy *x, const char *root)
         snprintf(x->absent, sizeof x->absent, "this machine shows no RAPL (/sys/class/powercap)");
 }
 
+// The device that CUDA calls number `device`: the list names indices or UUIDs.
+static int find_gpu(const struct nvml *nvml, int32_t device, const char *visible, void **out)
+{
+    const char *p = visible && *visible ? visible : NULL;
+    char name[96], *end;
+    for (int32_t i = 0; p && i < device; i++)
+        p = strchr(p, ',') ? strchr(p, ',') + 1 : "";
+    if (!p)
+        return nvml->device_by_index((unsigned)device, out);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);
+    unsigned long index = strtoul(name, &end, 10);
+    return *name && !*end ? nvml->device_by_index((unsigned)index, out) : nvml->device_by_uuid(name, out);
+}
+
+void energy_use_gpu(struct energy *x, const struct nvml *nvml, int32_t device, const char *visible)
+{
+    *x = (struct energy){.nvml = *nvml, .window_ns = GPU_WINDOW_NS};
+    void *gpu = NULL;
+    int result = nvml->init();
+    if (!result)
+        result = find_gpu(nvml, device, visible, &gpu);
+    if (!result)
+        result = nvml->energy_mJ(gpu, &x->gpu_last_mJ);
+    x->gpu = result ? NULL : gpu;
+    if (result)
+        snprintf(x->absent, sizeof x->absent, "NVML: %.80s", nvml->error_text(result));
+}
+
+// A symbol of a library is an object pointer; POSIX lets it be a function's.
+static void *symbol(void *library, const char *name, bool *ok)
+{
+    void *found = dlsym(library, name);
+    *ok &= found != NULL;
+    return found;
+}
+
+static bool load_nvml(struct nvml *n, const char *name)
+{
+    void *library = dlopen(name ? name : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    bool ok = library != NULL;
+    if (!ok)
+        return false;
+    *(void **)&n->init = symbol(library, "nvmlInit_v2", &ok);
+    *(void **)&n->device_by_index = symbol(library, "nvmlDeviceGetHandleByIndex_v2", &ok);
+    *(void **)&n->device_by_uuid = symbol(library, "nvmlDeviceGetHandleByUUID", &ok);
+    *(void **)&n->energy_mJ = symbol(library, "nvmlDeviceGetTotalEnergyConsumption", &ok);
+    *(void **)&n->error_text = symbol(library, "nvmlErrorString", &ok);
+    return ok; // it stays loaded as long as the process: the driver's threads live in it
+}
+
+void energy_open_gpu(struct energy *x, const char *library, int32_t device, const char *visible)
+{
+    struct nvml nvml;
+    if (load_nvml(&nvml, library))
+        energy_use_gpu(x, &nvml, device, visible);
+    else
+        *x = (struct energy){.absent = "no NVML (libnvidia-ml.so.1)"};
+}
+
+bool energy_told(const struct energy *x)
+{
+    return x->gpu || x->n_zones;
+}
+
 void energy_start(struct energy *x)
 {
+    if (x->gpu)
+        (void)x->nvml.energy_mJ(x->gpu, &x->gpu_last_mJ);
     for (int32_t i = 0; i < x->n_zones; i++)
         zone_file(x, &x->zone[i], "energy_uj", &x->zone[i].last_uJ);
 }
@@ -73,6 +144,9 @@ void energy_start(struct energy *x)
 double energy_stop(struct energy *x)
 {
     double sum_uJ = 0;
+    unsigned long long now_mJ;
+    if (x->gpu)
+        return x->nvml.energy_mJ(x->gpu, &now_mJ) ? NAN : (double)(now_mJ - x->gpu_last_mJ) / 1e3;
     for (int32_t i = 0; i < x->n_zones; i++) {
         const struct energy_zone *z = &x->zone[i];
         int64_t now_uJ;

@@ -17,8 +17,6 @@ enum { SHORT_NS = 20 * 1000 * 1000, LONG_NS = 1000 * 1000 * 1000 };
 
 // Arithmetic is probed so often at the edge of a block, of which the best counts: an interrupt is no lower clock.
 enum { EDGE_LOOKS = 2 };
-// RAPL counts in steps of a millisecond.
-enum { ENERGY_NS = 200 * 1000 * 1000 };
 enum { TRACE_FILE_SAMPLES = 3 };
 
 void subject_init(struct subject *s, const struct point *point)
@@ -359,10 +357,10 @@ static bool take_energy(struct bench *b, struct subject *s, const struct measure
 {
     int64_t begin = clock_ns(), ns;
     int32_t n = 0;
-    if (!b->energy || !b->energy->n_zones)
+    if (!b->energy || !energy_told(b->energy))
         return true;
     energy_start(b->energy);
-    for (; !n || clock_ns() - begin < ENERGY_NS; n++)
+    for (; !n || clock_ns() - begin < b->energy->window_ns; n++)
         if (stopped(limits, e) || !run_sample(b, s->point, &ns, e))
             return false;
     s->energy_J = energy_stop(b->energy) / n;

@@ -96,7 +96,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(page_faults, real, "", "page faults of the same sample")                                                              \
     X(context_switches, real, "", "context switches of the same sample")                                                    \
     X(energy_J, real, "J",                                                                                                  \
-      "energy of one sample: processors and memory by RAPL, over samples back to back that are not timed")                  \
+      "energy of one sample, over samples back to back that are not timed: processors and memory by RAPL, on cuda the GPU " \
+      "by NVML")                                                                                                            \
     X(token_energy_J, real, "J", "energy_J per token, counted as tokens_per_s does")                                        \
     X(absent, text, "", "what this machine does not count, with the reason")                                                \
     X(kv_bytes_per_token, count, "B", "KV of one token of one sequence, all layers")                                        \

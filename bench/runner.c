@@ -453,7 +453,10 @@ static bool open_instruments(struct runner *r, struct unit *u, struct error *e)
     }
     if (!watch_open(&u->watch, "", cpus, e) || !counters_open(&u->counters, e))
         return false;
-    energy_open(&u->energy, "");
+    if (strcmp(u->opened.backend.name, "cuda"))
+        energy_open(&u->energy, "");
+    else
+        energy_open_gpu(&u->energy, NULL, r->device.device, getenv("CUDA_VISIBLE_DEVICES"));
     u->context.watch = &u->watch, u->context.counters = &u->counters, u->context.energy = &u->energy;
     return true;
 }

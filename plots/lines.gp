@@ -22,6 +22,6 @@ plot for [i = 1:n] points using (x(i)):(column(y_roof)) smooth unique with lines
      for [i = 1:m] points using (noisy(i)):(column(y)) with points pt hollow(i) ps 1.4 * scale lw 2 lc rgb ramp(i, n) notitle, \
      for [i = 1:n] NaN with linespoints lw 2.5 dt series pt filled(i) ps 1.4 * scale lc rgb ramp(i, n) title name(i), \
      for [i = 1:m ? 1 : 0] NaN with linespoints lw 2.5 pt 7 ps 1.4 * scale lc rgb GREY title (n_intervals ? 'measured, 95 % interval' : 'measured'), \
-     for [i = 1:n_hollow ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: noisy', \
+     for [i = 1:n_hollow ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: verdict not ok', \
      for [i = 1:n_roof ? 1 : 0] NaN with lines lw 2 dt ROOF lc rgb GREY title roof_name, \
      for [i = 1:n_bound ? 1 : 0] NaN with lines lw 2 dt BOUND lc rgb GREY title 'bound (physics)'

@@ -3,7 +3,7 @@
 load 'plots/common.gp'
 what = 'Time by operation'
 kv_shown = kv
-detail = 'one traced sample per bar' . (n_noisy ? ', * noisy' : '')
+detail = 'one traced sample per bar' . (n_noisy ? ', * verdict not ok' : '')
 FAMILY = '"attention" "Q, K, V projections" "output projection" "FFN gate, up" "FFN down" "vocabulary" "RoPE, KV write, Q/K norm" "norms" "embedding and others"'
 COLOUR = '#0072b2 #009e73 #56b4e9 #e69f00 #d55e00 #cc79a7 #666666 #8c6bb1 #c4c4c4'
 columns = 4

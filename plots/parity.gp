@@ -48,4 +48,4 @@ plot NaN with boxes fc rgb word(BAND, 1) title 'within 25 %', \
      for [k = 1:n_kinds] NaN with points pt filled(k) ps 1.4 * scale lc rgb GREY title KIND[k], \
      for [b = 1:n] NaN with points pt 7 ps 1.4 * scale lc rgb ramp(b, n) title 'batch ' . word(all_batches, b), \
      for [i = 1:n_intervals ? 1 : 0] NaN with lines lw 1.1 lc rgb GREY title '95 % interval', \
-     for [i = 1:n_noisy ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: noisy'
+     for [i = 1:n_noisy ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: verdict not ok'

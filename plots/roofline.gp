@@ -85,4 +85,4 @@ plot for [k = 1:n_roofs] roof(k, x) lw 2.2 dt dash(k) lc rgb (k == 1 ? '#000000'
      for [b = 1:n] NaN with points pt 7 ps 1.4 * scale lc rgb ramp(b, n) title 'batch ' . word(all_batches, b), \
      for [c = 1:words(sizes)] NaN with points pt 7 ps (c == 1 ? smallest : largest) lc rgb GREY title 'context or prompt ' . word(sizes, c), \
      for [i = 1:n_intervals ? 1 : 0] NaN with lines lw 1.1 lc rgb GREY title '95 % interval', \
-     for [i = 1:n_noisy ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: noisy'
+     for [i = 1:n_noisy ? 1 : 0] NaN with points pt 6 ps 1.4 * scale lw 2 lc rgb GREY title 'hollow: verdict not ok'

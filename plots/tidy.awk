@@ -88,7 +88,7 @@ function read_point(i,    k, tokens, name, short_name, value_ns) {
     context[i] = phase[i] == "decode" ? text("context") : text("n_prompt")
     kv[i] = text("type_k") (text("type_v") == text("type_k") ? "" : ":" text("type_v"))
     verdict[i] = text("verdict")
-    noisy[i] = verdict[i] == "noisy" || verdict[i] == "undersampled"
+    noisy[i] = verdict[i] !~ /^(ok|predicted|failed)$/
     steps[i] = phase[i] == "decode" && text("n_gen") > 1 ? text("n_gen") : 1
     tokens = phase[i] == "decode" ? batch[i] : batch[i] * (text("n_prompt") + text("n_gen"))
     split("median_ns median_low_ns median_high_ns roof_ns roof_low_ns roof_high_ns bound_ns pred_ns", name, " ")

@@ -79,12 +79,83 @@ static void test_none(void **state)
     tree_remove(empty);
 }
 
+// NVML made up: two devices, whose energy is in joule[].
+static double joule[2];
+static int device[2] = {0, 1};
+static int init_result;
+
+static int fake_init(void)
+{
+    return init_result;
+}
+
+static int fake_by_index(unsigned index, void **out)
+{
+    *out = index < 2 ? &device[index] : NULL;
+    return index < 2 ? 0 : 6;
+}
+
+static int fake_by_uuid(const char *uuid, void **out)
+{
+    *out = &device[1];
+    return strcmp(uuid, "GPU-b") ? 6 : 0;
+}
+
+static int fake_energy(void *d, unsigned long long *mJ)
+{
+    *mJ = (unsigned long long)(1e3 * joule[*(int *)d]);
+    return 0;
+}
+
+static const char *fake_text(int result)
+{
+    return result == 6 ? "Not Found" : "Driver Not Loaded";
+}
+
+static const struct nvml FAKE = {fake_init, fake_by_index, fake_by_uuid, fake_energy, fake_text};
+
+static void expect_gpu(int32_t number, const char *visible, int index)
+{
+    struct energy x;
+    energy_use_gpu(&x, &FAKE, number, visible);
+    assert_true(energy_told(&x) && x.gpu == &device[index]);
+    energy_start(&x);
+    joule[index] += 12.5;
+    joule[!index] += 99;
+    assert_true(energy_stop(&x) == 12.5);
+}
+
+static void test_gpu(void **state)
+{
+    (void)state;
+    struct energy x;
+    expect_gpu(0, NULL, 0);
+    expect_gpu(1, "", 1);
+    expect_gpu(0, "1", 1);
+    expect_gpu(1, "1,0", 0);
+    expect_gpu(1, "0,GPU-b", 1);
+    energy_use_gpu(&x, &FAKE, 2, NULL);
+    assert_false(energy_told(&x));
+    assert_string_equal(x.absent, "NVML: Not Found");
+    assert_true(isnan(energy_stop(&x)));
+    energy_use_gpu(&x, &FAKE, 1, "0"); // CUDA would see one only
+    assert_string_equal(x.absent, "NVML: Not Found");
+    init_result = 9;
+    energy_use_gpu(&x, &FAKE, 0, NULL);
+    assert_string_equal(x.absent, "NVML: Driver Not Loaded");
+    init_result = 0;
+    energy_open_gpu(&x, "/nonexistent/libnvidia-ml.so.1", 0, NULL);
+    assert_non_null(strstr(x.absent, "no NVML"));
+    assert_false(energy_told(&x));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_packages_and_memory, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_a_counter_that_goes_away, make_root, remove_root),
         cmocka_unit_test(test_none),
+        cmocka_unit_test(test_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
