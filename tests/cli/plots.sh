@@ -35,8 +35,8 @@ is 'which are called so' "$(drawn two 's-t1-*.svg')" 5
 is 'the roofline names its slope' "$(says two s-roofline 'attained 20 GB/s')" yes
 is 'and its flat' "$(says two s-roofline 'attained bf16 1 TFLOP/s')" yes
 is 'and tells KV types apart' "$(says two s-roofline 'decode, KV int8')" yes
-is 'noisy points are marked' "$(says two s-decode_context 'hollow: noisy')" yes
-is 'only where there are some' "$(says two s-t1-decode_context 'hollow: noisy')" no
+is 'noisy points are marked' "$(says two s-decode_context 'hollow: verdict not ok')" yes
+is 'only where there are some' "$(says two s-t1-decode_context 'hollow: verdict not ok')" no
 is 'contexts have all their digits' "$(says two s-decode_context '>1024<')" yes
 is 'an unknown bound is not in the legend' "$(says two s-decode_context 'bound')" no
 is 'without a fit parity is with the roof' "$(says two s-parity 'Measured time against roof')" yes
