@@ -35,7 +35,7 @@ ISA_FLAGS_avx512bf16 := $(ISA_FLAGS_avx512vnni) -mavx512bf16
 
 # Everything but the two main files is one library; tests and fuzzers link it as the programs do.
 SOURCES := $(wildcard engine/*.c engine/base/*.c engine/load/*.c engine/kv/*.c engine/sched/*.c engine/null/*.c \
-             engine/cpu/*.c roofline/*.c bench/*.c) engine/cuda/open.c engine/cuda/cover.c
+             engine/cpu/*.c roofline/*.c bench/*.c bench/report/*.c) engine/cuda/open.c engine/cuda/cover.c
 LIB_SOURCES := $(filter-out $(KERNELS) roofline/kvcalc.c bench/main.c,$(SOURCES))
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(BUILD)/%.$(i).o))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
@@ -64,6 +64,14 @@ $(BUILD)/flags: FORCE
 	$(call keep,$(CC) $(CFLAGS))
 $(BUILD)/engine/base/version.o: CPPFLAGS += -DKVBENCH_VERSION='"$(VERSION)"'
 $(BUILD)/engine/base/version.o: $(BUILD)/version
+
+# Text files that a source includes as string literals.
+PAGE := $(addprefix $(BUILD)/bench/report/,page.html.inc result.html.inc page.css.inc page.js.inc)
+$(PAGE): $(BUILD)/%.inc: %
+	@mkdir -p $(@D)
+	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
+$(BUILD)/bench/report/page.o: CPPFLAGS += -I$(BUILD)
+$(BUILD)/bench/report/page.o: $(PAGE)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -39,10 +39,19 @@ const struct stored *recorded_find(const struct recorded *r, const char *key)
     return find(r, key);
 }
 
+// Predictions have rows of several machines under one key.
+static struct stored *find_same(const struct recorded *r, const struct result *row)
+{
+    for (int32_t i = 0; i < r->n_rows; i++)
+        if (!strcmp(r->row[i].result.key, row->key) && !strcmp(r->row[i].result.hardware, row->hardware))
+            return &r->row[i];
+    return NULL;
+}
+
 // Takes over the row.
 static bool keep(struct recorded *r, struct stored *row, struct error *e)
 {
-    struct stored *old = *row->result.key ? find(r, row->result.key) : NULL;
+    struct stored *old = *row->result.key ? find_same(r, &row->result) : NULL;
     if (old) {
         stored_free(old);
         *old = *row;

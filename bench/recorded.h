@@ -16,12 +16,13 @@ struct recorded {
 
 // path: NAME.jsonl, NAME.csv (operations from NAME.ops.csv where it is there), or NAME alone, which looks for both in this
 // order. Unknown columns are ignored, missing ones stay unknown. ERROR_FILE, with the line, for what is no such table; a
-// last line without its newline, as a killed sweep leaves it, is dropped. A key that occurs twice counts as it was last.
+// last line without its newline, as a killed sweep leaves it, is dropped. Of two rows with one key and hardware the last counts.
 bool recorded_read(struct recorded *r, const char *path, struct error *e);
 // The same; a name without a folder that is no file here is one below `folder`.
 bool recorded_open(struct recorded *r, const char *folder, const char *name, struct error *e);
 void recorded_free(struct recorded *r); // accepts zeroed
 
-const struct stored *recorded_find(const struct recorded *r, const char *key); // NULL: not there
+// The first row of that key; NULL: not there.
+const struct stored *recorded_find(const struct recorded *r, const char *key);
 
 #endif

@@ -34,6 +34,7 @@ enum command_bit {
     ON_EXPLAIN = 1 << 13,
     ON_COMPARE = 1 << 14,
     ON_DOCTOR = 1 << 15,
+    ON_REPORT = 1 << 16,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
     ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE,
@@ -111,7 +112,8 @@ enum command_bit {
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
     X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
-    X(out, text, "-o,--out", "", ON_CEILINGS, "JSON file")                                                                  \
+    X(out, text, "-o,--out", "", ON_CEILINGS | ON_REPORT,                                                                   \
+      "ceilings: JSON file; report: HTML file, default beside the result, - for standard output")                           \
     X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT,                                                                   \
       "folder for the results; sweep: default results/; run: default none, they are printed only; predict: CSV file")       \
     X(output, text, "-o,--output", "text", ON_ROWS, "what to print: text, md, csv, json, jsonl")                            \
