@@ -91,7 +91,7 @@ static const struct command {
     {"report",
      "RESULT...",
      "results as one HTML page: pictures, tables, machine; several side by side",
-     {"kvbench report results/sample/cpu.csv -o /tmp/cpu.html", "kvbench report results/cpu results/quick"},
+     {"kvbench report results/sample/cpu.csv -o /tmp/cpu.html", "kvbench report results/sample/cpu.csv results/sample/cpu.csv -o - | wc -c"},
      ON_REPORT,
      cmd_report},
     {"list",

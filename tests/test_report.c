@@ -301,13 +301,13 @@ static void negative_differences_lie_left_of_zero(void **state)
     static const char ROW[] =
         "{\"key\":\"a\",\"phase\":\"decode\",\"batch\":1,\"context\":64,\"n_gen\":1,\"verdict\":\"ok\","
         "\"median_ns\":100e6,\"roof_ns\":120e6,\"executed_ns\":5e6,\"shortfall_ns\":-30e6,\"gaps_ns\":5e6,"
-        "\"observer_ns\":0}\n";
+        "\"observer_ns\":0,\"spans_ns\":125e6,\"busy_ns\":95e6,\"traced_ns\":100e6}\n";
     scratch_write(folder, "negative.jsonl", ROW, sizeof ROW - 1);
     const char *paths[] = {scratch_path(folder, "negative.jsonl", path)};
-    char *page = page_of(paths, 1), *part = strstr(page, "class=\"s d4\" x=");
+    char *page = page_of(paths, 1), *part = strstr(page, "class=\"s d5\" x=");
     double x = 0, width = 0, y, zero = 0;
     assert_non_null(part);
-    assert_int_equal(sscanf(part, "class=\"s d4\" x=\"%lf\" y=\"%lf\" width=\"%lf\"", &x, &y, &width), 3);
+    assert_int_equal(sscanf(part, "class=\"s d5\" x=\"%lf\" y=\"%lf\" width=\"%lf\"", &x, &y, &width), 3);
     part = strstr(page, "class=\"s d0\" x=");
     assert_int_equal(sscanf(part, "class=\"s d0\" x=\"%lf\"", &zero), 1);
     assert_true(fabs(x + width - zero) < 0.2 && width > 1);

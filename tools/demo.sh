@@ -15,10 +15,11 @@ step "2 of 3: ./kvbench sweep $config"
 status=0
 mkdir -p results
 ./kvbench sweep "$config" >"results/$name.txt" || status=$?
-step '3 of 3: pictures'
+step '3 of 3: pictures and page'
 tools/plots.sh >"$work/plots.out" || { cat "$work/plots.out" >&2; exit 1; }
 
 csv=results/$name.csv
+[ ! -e "$csv" ] || ./kvbench report "results/$name" >/dev/null
 [ -e "$csv" ] || { echo "the sweep left no $csv" >&2; exit "$((status ? status : 1))"; }
 model=$(tools/plots.sh --models "$csv" | head -n 1)
 awk -f plots/tidy.awk -v model="$model" -v dir="$work" "$csv" "results/$name.roofs.csv"
@@ -27,6 +28,7 @@ cat <<END
 
   table     results/$name.txt
   numbers   results/$name.csv (per point), $name.ops.csv (per operation), $name.meta.json (machine, versions, scenario)
+  page      results/$name.html, all of this for a browser
   pictures  $(cd results/plots && echo "$name"-*.svg | sed "s/$name-//g; s/\.svg//g; s/ /, /g")
             in results/plots, each as $name-PICTURE.svg and .png
   next      ./kvbench --help        ./kvcalc --model llama-3-8b --gpu h100-sxm --context 4096

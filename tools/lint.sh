@@ -5,7 +5,7 @@ set -u
 passed=0 failed=0 skipped=0
 mapfile -t C < <(git ls-files '*.c' '*.h' '*.cu')
 mapfile -t SH < <(git ls-files '*.sh' .ci/run)
-mapfile -t TEXT < <(git ls-files '*.c' '*.h' '*.cu' '*.sh' '*.gp' '*.awk' '*.md' .ci/run)
+mapfile -t TEXT < <(git ls-files '*.c' '*.h' '*.cu' '*.sh' '*.gp' '*.awk' '*.md' '*.css' '*.js' '*.html' .ci/run)
 
 check() { # NAME FUNCTION: passes if the function prints nothing
     local found

@@ -13,7 +13,7 @@ struct bar {
     double part[BARS_PARTS]; // percent; 0: none
     char *tip[BARS_PARTS];   // owned, or NULL
     double low, high;        // interval about 100; NaN: none
-    bool hollow;             // of a noisy point
+    bool hollow;             // of a point that is not ok
     bool gap;                // room before it: another group
 };
 

@@ -290,7 +290,7 @@ static void draw_key(FILE *f, const struct chart *c)
     if (any_interval(c))
         put_key(f, "<path class=\"iv\" d=\"M11 1V11M8 1h6M8 11h6\"/>", "95 % interval");
     if (any_hollow(c))
-        put_key(f, "<use href=\"#m0\" class=\"p n\" x=\"11\" y=\"6\"/>", "hollow: noisy");
+        put_key(f, "<use href=\"#m0\" class=\"p n\" x=\"11\" y=\"6\"/>", "hollow: not ok");
     if (any_style(c, CHART_ROOF))
         put_key(f, "<path class=\"ln roof\" d=\"M0 6H22\"/>", "roof");
     if (any_style(c, CHART_BOUND))

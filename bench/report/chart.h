@@ -6,7 +6,7 @@
 
 struct chart_point {
     double x, y, low, high; // low, high: interval of y; NaN: none
-    bool hollow;            // noisy
+    bool hollow;            // its verdict is not ok
     const char *tip;        // or NULL
 };
 

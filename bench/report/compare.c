@@ -179,7 +179,7 @@ void report_compare(FILE *f, const struct report *r)
     fprintf(f,
             "<p class=\"how\">%d shape%s of work occur%s in more than one result: model, phase, batch, shape, weights and "
             "KV agree. A "
-            "ratio below 1 is faster than A, ◇ marks what is predicted, italics what is noisy.</p>\n",
+            "ratio below 1 is faster than A, ◇ marks what is predicted, italics what is not ok.</p>\n",
             shared, shared == 1 ? "" : "s", shared == 1 ? "s" : "");
     if (shared) {
         fputs("<div class=\"pictures\">", f);

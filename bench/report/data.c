@@ -81,7 +81,7 @@ static void make_tip(struct report_point *p)
         if (isfinite(time[i].ms))
             add(p->tip, sizeof p->tip, "\n%s %s ms", time[i].name, html_number(time[i].ms, number));
     if (*r->verdict)
-        add(p->tip, sizeof p->tip, "\n%.24s", r->verdict);
+        add(p->tip, sizeof p->tip, "\n%.80s", *r->codes ? r->codes : r->verdict);
 }
 
 static double tokens_per_step(const struct result *r)
@@ -101,7 +101,7 @@ static void make_point(struct report_point *p, const struct stored *stored, int3
     *p = (struct report_point){.stored = stored, .id = id, .batch = count_or(r->batch, 1), .tokens = tokens_per_step(r)};
     p->length = count_or(decode ? r->context : r->n_prompt, 0);
     row_kv(r, p->kv);
-    p->hollow = !strcmp(r->verdict, "noisy") || !strcmp(r->verdict, "undersampled");
+    p->hollow = *r->verdict && strcmp(r->verdict, "ok") && strcmp(r->verdict, "predicted");
     p->ms = r->median_ns / ns_per_ms;
     p->low = r->median_low_ns / ns_per_ms;
     p->high = r->median_high_ns / ns_per_ms;

@@ -1,6 +1,7 @@
 // Each point on demand: its samples one by one, the seven times, its operations, and every column of its row.
 #include "bench/report/report.h"
 
+#include "bench/explain.h"
 #include "bench/html.h"
 #include "bench/svg.h"
 
@@ -87,44 +88,31 @@ static void draw_samples(FILE *f, const struct result *r)
 }
 
 // T0 to T6 with what lies between them.
-static const struct time {
-    const char *name, *meaning, *difference;
-    size_t at, after; // the time's column, and that of the difference behind it
-} TIME[] = {
-    {"T0", "bound", "serialization", offsetof(struct result, bound_ns), offsetof(struct result, serialization_ns)},
-    {"T1", "floor", "ceiling", offsetof(struct result, floor_ns), offsetof(struct result, ceiling_ns)},
-    {"T2", "roof", "executed work", offsetof(struct result, roof_ns), offsetof(struct result, executed_ns)},
-    {"T3", "spans", "kernel shortfall", offsetof(struct result, spans_ns), offsetof(struct result, shortfall_ns)},
-    {"T4", "busy", "gaps", offsetof(struct result, busy_ns), offsetof(struct result, gaps_ns)},
-    {"T5", "traced", "observer", offsetof(struct result, traced_ns), offsetof(struct result, observer_ns)},
-    {"T6", "median", "", offsetof(struct result, median_ns), 0},
-};
-
-static double real_at(const struct result *r, size_t offset)
-{
-    return *(const double *)((const char *)r + offset);
-}
 
 static const char TIMES_HEAD[] =
     "<table class=\"times\"><thead><tr><th scope=\"col\">time</th><th></th><th scope=\"col\">ms</th>"
-    "<th scope=\"col\">to the next</th><th scope=\"col\">ms</th><th scope=\"col\">%</th></tr></thead><tbody>";
+    "<th scope=\"col\">to the next, ms</th><th scope=\"col\">%</th></tr></thead><tbody>";
+
+static void put_time(FILE *f, const struct explain_time *t, double median_ns)
+{
+    char ms[32], between[32];
+    fprintf(f, "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>", t->name, t->what, html_number(t->ns / 1e6, ms),
+            html_number(t->difference_ns / 1e6, between));
+    if (isfinite(t->difference_ns) && median_ns > 0)
+        fprintf(f, "%+.1f", 100 * t->difference_ns / median_ns);
+    fputs("</td></tr>", f);
+}
 
 static void put_times(FILE *f, const struct result *r)
 {
+    struct explain_time time[EXPLAIN_TIMES];
     if (!isfinite(r->busy_ns))
         return;
+    explain_times(r, time);
     fputs(TIMES_HEAD, f);
-    for (int k = 0; k < 7; k++) {
-        char ms[32], between[32];
-        double d = k < 6 ? real_at(r, TIME[k].after) : NAN;
-        if (!isfinite(real_at(r, TIME[k].at)) && !isfinite(d))
-            continue;
-        fprintf(f, "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>", TIME[k].name, TIME[k].meaning,
-                html_number(real_at(r, TIME[k].at) / 1e6, ms), TIME[k].difference, html_number(d / 1e6, between));
-        if (isfinite(d) && r->median_ns > 0)
-            fprintf(f, "%+.1f", 100 * d / r->median_ns);
-        fputs("</td></tr>", f);
-    }
+    for (int k = 0; k < EXPLAIN_TIMES; k++)
+        if (isfinite(time[k].ns) || isfinite(time[k].difference_ns))
+            put_time(f, &time[k], r->median_ns);
     fputs("</tbody></table>\n", f);
 }
 
@@ -211,6 +199,17 @@ static void put_summary(FILE *f, const struct report_result *r, const struct rep
     }
 }
 
+static void put_sentence(FILE *f, const struct stored *s)
+{
+    char sentence[EXPLAIN_TEXT];
+    if (!isfinite(s->result.median_ns))
+        return;
+    explain_sentence(s, sentence);
+    fputs("<p class=\"how\">", f);
+    html_text(f, sentence);
+    fputs("</p>\n", f);
+}
+
 void report_details(FILE *f, const struct report_result *r)
 {
     for (int32_t i = 0; i < r->recorded.n_rows; i++) {
@@ -218,6 +217,7 @@ void report_details(FILE *f, const struct report_result *r)
         put_summary(f, r, p);
         if (p->stored->result.samples_ns.n)
             draw_samples(f, &p->stored->result);
+        put_sentence(f, p->stored);
         put_times(f, &p->stored->result);
         put_ops(f, p->stored);
         put_row(f, &p->stored->result);

@@ -1,6 +1,7 @@
 // The page: two templates, page.html and result.html, whose {{names}} are filled in by the functions of a table.
 #include "bench/report/report.h"
 
+#include "bench/explain.h"
 #include "bench/html.h"
 #include "bench/svg.h"
 #include "engine/base/stats.h"
@@ -107,32 +108,24 @@ static void put_sentence(FILE *f, const struct report_result *r)
     fputs(".", f);
 }
 
-// What the time beyond the roof is made of, over all points that were traced: the two largest parts.
-static void put_rest(FILE *f, const struct report_result *r)
+// What the time is made of: of decode at the smallest and at the largest batch, and of prefill.
+static void put_reasons(FILE *f, const struct report_result *r)
 {
-    static const char *const NAME[] = {"work really executed", "kernels below their ceilings", "gaps between them",
-                                       "the observer"};
-    double sum[4] = {0}, whole = 0;
-    for (int32_t i = 0; i < r->recorded.n_rows; i++) {
-        const struct result *row = &r->recorded.row[i].result;
-        const double part[4] = {row->executed_ns, row->shortfall_ns, row->gaps_ns, row->observer_ns};
-        if (!isfinite(row->median_ns - row->roof_ns) || !isfinite(part[0] + part[1] + part[2] + part[3]))
-            continue;
-        whole += row->median_ns - row->roof_ns;
-        for (int k = 0; k < 4; k++)
-            sum[k] += part[k];
+    static const char *const PHASE[] = {"decode", "prefill"};
+    fputs("<ul class=\"why\">", f);
+    for (int k = 0; k < 2; k++) {
+        int64_t batch[64];
+        int32_t n = report_values(r, 0, PHASE[k], REPORT_BATCH, batch, 64);
+        for (int32_t b = 0; b<n; b += n> 1 ? n - 1 : 1) {
+            char sentence[EXPLAIN_TEXT];
+            if (!explain_group_sentence(r->recorded.row, r->recorded.n_rows, PHASE[k], batch[b], sentence))
+                continue;
+            fputs("<li>", f);
+            html_text(f, sentence);
+            fputs("</li>\n", f);
+        }
     }
-    int first = 0, second = -1;
-    for (int k = 1; k < 4; k++)
-        first = sum[k] > sum[first] ? k : first;
-    for (int k = 0; k < 4; k++)
-        second = k != first && (second < 0 || sum[k] > sum[second]) ? k : second;
-    if (!(whole > 0) || !(sum[first] > 0))
-        return;
-    fprintf(f, "<p class=\"how\">Of the time beyond the roof, %.0f\u00a0%% is %s", 100 * sum[first] / whole, NAME[first]);
-    if (sum[second] > 0.005 * whole)
-        fprintf(f, ", %.0f\u00a0%% %s", 100 * sum[second] / whole, NAME[second]);
-    fputs(".</p>\n", f);
+    fputs("</ul>\n", f);
 }
 
 static void put_letter_title(FILE *f, const struct report_result *r)
@@ -151,7 +144,7 @@ static void put_answer(FILE *f, const struct context *c)
             put_letter_title(f, &c->report->result[k]);
         put_sentence(f, &c->report->result[k]);
         fputs("</p>\n", f);
-        put_rest(f, &c->report->result[k]);
+        put_reasons(f, &c->report->result[k]);
     }
     fputs("</div>\n", f);
 }
@@ -185,7 +178,7 @@ static void put_fastest(FILE *f, const struct report_result *r, const char *phas
     char number[32], what[160];
     if (!p || !isfinite(p->stored->result.tokens_per_s))
         return;
-    snprintf(what, sizeof what, "fastest %s%s%s", phase, batch ? " of one sequence" : "", p->hollow ? " (noisy)" : "");
+    snprintf(what, sizeof what, "fastest %s%s%s", phase, batch ? " of one sequence" : "", p->hollow ? " (not ok)" : "");
     put_figure(f, html_number(p->stored->result.tokens_per_s, number), "tokens/s", what);
 }
 

@@ -4,6 +4,7 @@
 #include "bench/report/chart.h"
 #include "bench/report/report.h"
 
+#include "bench/explain.h"
 #include "bench/html.h"
 
 #include <math.h>
@@ -416,38 +417,34 @@ static void fill_ops(struct bar *bar, const struct report_point *p)
     bar->high = 100 * p->high / p->ms;
 }
 
-// T0 or T2, and the signed differences to the untraced median.
-static const struct difference {
-    const char *name;
-    size_t offset;
-} DIFFERENCE[] = {
-    {"serialization", offsetof(struct result, serialization_ns)},
-    {"ceiling", offsetof(struct result, ceiling_ns)},
-    {"executed work", offsetof(struct result, executed_ns)},
-    {"kernel shortfall", offsetof(struct result, shortfall_ns)},
-    {"gaps", offsetof(struct result, gaps_ns)},
-    {"observer", offsetof(struct result, observer_ns)},
+// The roof, and the signed parts between it and the untraced median.
+static const char *const PART[PART_COUNT] = {
+    [PART_MACHINE] = "ceilings of that moment",
+    [PART_ACTIVATIONS] = "activations",
+    [PART_ATTENTION] = "attention",
+    [PART_PRODUCTS] = "matrix products",
+    [PART_OTHERS] = "other kernels",
+    [PART_GAPS] = "gaps",
+    [PART_OBSERVER] = "observer",
 };
-
-static void fill_attribution(struct bar *bar, const struct report_point *p)
-{
-    const struct result *r = &p->stored->result;
-    bool hard = isfinite(r->bound_ns) && isfinite(r->serialization_ns);
-    double base = hard ? r->bound_ns : r->roof_ns;
-    bar->part[0] = 100 * base / r->median_ns;
-    bar->tip[0] = make_tip(hard ? "bound" : "roof", p, base, r->median_ns, NAN);
-    for (int k = 0; k < 6; k++) {
-        double ns = *(const double *)((const char *)r + DIFFERENCE[k].offset);
-        if (!isfinite(ns) || (!hard && k < 2))
-            continue;
-        bar->part[k + 1] = 100 * ns / r->median_ns;
-        bar->tip[k + 1] = make_tip(DIFFERENCE[k].name, p, ns, r->median_ns, NAN);
-    }
-}
 
 static bool has_attribution(const struct report_point *p)
 {
-    return isfinite(p->ms) && isfinite(p->stored->result.shortfall_ns) && isfinite(p->roof);
+    struct explanation x = {0};
+    return isfinite(p->ms) && explain_add(&x, p->stored);
+}
+
+static void fill_attribution(struct bar *bar, const struct report_point *p)
+{
+    struct explanation x = {0};
+    if (!explain_add(&x, p->stored))
+        return;
+    bar->part[0] = 100 * x.roof_ns / x.time_ns;
+    bar->tip[0] = make_tip("roof", p, x.roof_ns, x.time_ns, NAN);
+    for (int k = 0; k < PART_COUNT; k++) {
+        bar->part[k + 1] = 100 * x.part_ns[k] / x.time_ns;
+        bar->tip[k + 1] = make_tip(PART[k], p, x.part_ns[k], x.time_ns, NAN);
+    }
 }
 
 static bool has_ops(const struct report_point *p)
@@ -493,16 +490,14 @@ static void ops_bars(FILE *f, const struct picture *p)
 static void attribution_bars(FILE *f, const struct picture *p)
 {
     struct bars b = {.title = "From the roof to the measured time",
-                     .note = "signed differences that sum to the median; what made up for others is left of 0",
+                     .note = "the roof, what the machine did not give at that moment, and what the engine did not reach; "
+                             "signed, so that what made up for others is left of 0",
                      .axis = "% of the median",
                      .colour = "d",
                      .reference = true};
     b.part_name[0] = "roof";
-    for (int32_t i = 0; i < n_points(p); i++)
-        if (point_at(p, i) && isfinite(point_at(p, i)->bound) && has_attribution(point_at(p, i)))
-            b.part_name[0] = "bound";
-    for (int k = 0; k < 6; k++)
-        b.part_name[k + 1] = DIFFERENCE[k].name;
+    for (int k = 0; k < PART_COUNT; k++)
+        b.part_name[k + 1] = PART[k];
     fill_bars(&b, p, has_attribution, fill_attribution);
     bars_draw(f, &b);
     bars_free(&b);

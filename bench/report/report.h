@@ -12,7 +12,7 @@ struct report_point {
     int32_t slice;         // of its result
     int64_t batch, length; // length: decode: context; else prompt tokens
     char kv[64];           // "int8", "int8:bf16"
-    bool hollow;           // noisy or undersampled: drawn so
+    bool hollow;           // its verdict is not ok: drawn so
     bool shown;            // has a time, a KV cache, and is the first of its place in its slice
     bool main;             // shown, and of the KV type that pictures of one type show
     double ms, low, high;  // measured, with its interval

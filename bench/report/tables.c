@@ -3,6 +3,7 @@
 
 #include "bench/html.h"
 #include "bench/rows.h"
+#include "bench/trust.h"
 #include "engine/base/units.h"
 
 #include <math.h>
@@ -300,10 +301,34 @@ static void put_counts(FILE *f, const struct report_result *r)
     fputs("</p>\n", f);
 }
 
+// What the codes that occur say.
+static void put_codes(FILE *f, const struct report_result *r)
+{
+    static const char *const SAYS[] = {
+#define X(id, code, says) says,
+        TRUST_CODES(X)
+#undef X
+    };
+    unsigned all = 0;
+    for (int32_t i = 0; i < r->recorded.n_rows; i++) {
+        const struct result *row = &r->recorded.row[i].result;
+        unsigned codes = 0;
+        if (trust_codes_parse(*row->codes ? row->codes : row->verdict, &codes, NULL))
+            all |= codes;
+    }
+    for (int code = 0; code < TRUST_CODE_COUNT; code++)
+        if (all & 1u << code) {
+            fputs("<p class=\"note\">", f);
+            html_format(f, "%s: %s", trust_code_name((enum trust_code)code), SAYS[code]);
+            fputs("</p>\n", f);
+        }
+}
+
 void report_verdicts(FILE *f, const struct report_result *r)
 {
     bool any = false;
     put_counts(f, r);
+    put_codes(f, r);
     for (int32_t i = 0; i < r->recorded.n_rows; i++) {
         const struct result *row = &r->recorded.row[i].result;
         if (!*row->reason)
@@ -329,8 +354,8 @@ void report_verdicts(FILE *f, const struct report_result *r)
 
 // Ceilings.
 
-static void put_ceiling(FILE *f, const struct hardware *hw, const char *what, enum roof_kind kind, const struct hw_value *v,
-                        const char *unit)
+static void put_ceiling(FILE *f, const struct hardware *hw, bool several, const char *what, enum roof_kind kind,
+                        const struct hw_value *v, const char *unit)
 {
     char rate[32], spread[32] = "";
     if (!(v->value > 0))
@@ -338,7 +363,8 @@ static void put_ceiling(FILE *f, const struct hardware *hw, const char *what, en
     if (v->spread > 0)
         snprintf(spread, sizeof spread, "%.1f", 100 * v->spread);
     fputs("<tr>", f);
-    put_cell(f, "", *hw->title ? hw->title : hw->name);
+    if (several)
+        put_cell(f, "", hw->name);
     put_cell(f, "", what);
     put_cell(f, "", roof_kind_name(kind));
     put_cell(f, "r", html_rate(v->value, unit, rate));
@@ -354,20 +380,20 @@ static void put_ceiling(FILE *f, const struct hardware *hw, const char *what, en
     fputs("</tr>\n", f);
 }
 
-static void put_ceilings(FILE *f, const struct hardware *hw)
+static void put_ceilings(FILE *f, const struct hardware *hw, bool several)
 {
     for (enum roof_kind kind = 0; kind < ROOF_KINDS; kind++) {
-        put_ceiling(f, hw, "read bandwidth", kind, &hw->bandwidth[kind], "B/s");
+        put_ceiling(f, hw, several, "read bandwidth", kind, &hw->bandwidth[kind], "B/s");
         for (int t = 0; t < DTYPE_COUNT; t++) {
             char what[64];
             snprintf(what, sizeof what, "arithmetic in %.32s", dtype_name((enum dtype)t));
-            put_ceiling(f, hw, what, kind, &hw->peak[kind][t], "FLOP/s");
+            put_ceiling(f, hw, several, what, kind, &hw->peak[kind][t], "FLOP/s");
         }
     }
     for (int32_t i = 0; i < hw->n_levels; i++) {
         char what[64], size[24];
         snprintf(what, sizeof what, "read from %.16s, %s", hw->level[i].name, format_bytes(hw->level[i].bytes, size));
-        put_ceiling(f, hw, what, ROOF_ATTAINABLE, &hw->level[i].bandwidth, "B/s");
+        put_ceiling(f, hw, several, what, ROOF_ATTAINABLE, &hw->level[i].bandwidth, "B/s");
     }
 }
 
@@ -378,20 +404,21 @@ void report_ceilings(FILE *f, const struct report_result *r)
         return;
     }
     begin_table(f, "sort", "ceilings");
-    fputs("<thead><tr><th scope=\"col\">machine</th><th scope=\"col\">ceiling</th><th scope=\"col\">kind</th>"
+    fputs(r->n_hw > 1 ? "<thead><tr><th scope=\"col\">machine</th>" : "<thead><tr>", f);
+    fputs("<th scope=\"col\">ceiling</th><th scope=\"col\">kind</th>"
           "<th scope=\"col\" class=\"r\">value</th><th scope=\"col\" class=\"r\">median</th><th "
           "scope=\"col\">method</th><th scope=\"col\" class=\"r\">n</th>"
           "<th scope=\"col\" class=\"r\">spread %</th><th scope=\"col\">date</th></tr></thead>\n<tbody>",
           f);
     for (int32_t i = 0; i < r->n_hw; i++)
-        put_ceilings(f, &r->hw[i]);
+        put_ceilings(f, &r->hw[i], r->n_hw > 1);
     fputs("</tbody></table></div>\n", f);
-    for (int32_t i = 0; i < r->n_hw; i++)
-        if (*r->hw[i].note) {
-            fputs("<p class=\"note\">", f);
-            html_format(f, "%s: %s", r->hw[i].name, r->hw[i].note);
-            fputs("</p>\n", f);
-        }
+    for (int32_t i = 0; i < r->n_hw; i++) {
+        const struct hardware *hw = &r->hw[i];
+        fputs("<p class=\"note\">", f);
+        html_format(f, "%s: %s%s%s", hw->name, *hw->title ? hw->title : hw->name, *hw->note ? "; " : "", hw->note);
+        fputs("</p>\n", f);
+    }
 }
 
 // The record of the machine: whatever it holds, by its own names.

@@ -23,7 +23,7 @@ example() { # LINE
     run 0 "$1" bash -c "$1"
     [ -s "$WORK/out" ] || complain 'it prints nothing'
 }
-for c in sweep run predict ceilings doctor generate tokenize verify perplexity inspect export list; do
+for c in sweep run predict ceilings doctor generate tokenize verify perplexity inspect export report list; do
     while read -r line; do
         example "$line"
     done < <(examples kvbench $c)
