@@ -16,7 +16,8 @@ struct recorded {
 
 // path: NAME.jsonl, NAME.csv (operations from NAME.ops.csv where it is there), or NAME alone, which looks for both in this
 // order. Unknown columns are ignored, missing ones stay unknown. ERROR_FILE, with the line, for what is no such table; a
-// last line without its newline, as a killed sweep leaves it, is dropped. Of two rows with one key and hardware the last counts.
+// last line without its newline, as a killed sweep leaves it, is dropped. Of two rows with one key and hardware the last
+// counts.
 bool recorded_read(struct recorded *r, const char *path, struct error *e);
 // The same; a name without a folder that is no file here is one below `folder`.
 bool recorded_open(struct recorded *r, const char *folder, const char *name, struct error *e);
