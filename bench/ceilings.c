@@ -7,6 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
+#include "roofline/catalogue.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ void ceilings_warning(const struct hardware *hw, char out[160])
 
 // Four times what the caches hold, or seem to (virtual machines see a part of them), so that reading it in turn finds
 // nothing there; a quarter of the memory at most.
-static uint64_t buffer_bytes(const struct team *team)
+uint64_t ceilings_buffer_bytes(const struct team *team)
 {
     uint64_t bytes = 4 * environment_cache_bytes(team), most = memory_available("") / 4;
     bytes = bytes < 256 * MIB ? 256 * MIB : bytes > 2048 * MIB ? 2048 * MIB : bytes;
@@ -124,7 +125,7 @@ static uint64_t buffer_bytes(const struct team *team)
 static bool best_read_loop(struct team *team, bool huge_pages, double *best, struct loop *best_loop, struct error *e)
 {
     struct probe_buffer *buffer;
-    if (!probe_buffer_open(&buffer, team, buffer_bytes(team), huge_pages, e))
+    if (!probe_buffer_open(&buffer, team, ceilings_buffer_bytes(team), huge_pages, e))
         return false;
     for (size_t s = 0; s < sizeof STREAMS / sizeof *STREAMS; s++)
         for (int32_t i = 0; i < SELECT_READS; i++) {
@@ -267,7 +268,7 @@ static bool measure_with(struct team *team, int32_t n, double pause_s, struct ha
     double best = 0;
     bool ok = m || error_set(e, ERROR_MEMORY, "no memory for the moments of a ceiling");
     ok = ok && best_read_loop(team, false, &best, &loop, e) && best_read_loop(team, true, &best, &loop, e) &&
-         probe_buffer_open(&buffer, team, buffer_bytes(team), loop.huge_pages, e);
+         probe_buffer_open(&buffer, team, ceilings_buffer_bytes(team), loop.huge_pages, e);
     if (ok) {
         m->n = n;
         look(team, buffer, loop, pause_s, m);
@@ -290,6 +291,68 @@ bool ceilings_measure(struct hardware *hw, const struct ceilings_options *option
     bool ok = measure_with(team, n < 3 ? 3 : n > MAX_MOMENTS ? MAX_MOMENTS : n, pause_s, hw, e);
     team_close(team);
     return ok;
+}
+
+static void keep_value(const char *name, double unit, struct hw_value *now, const struct hw_value *before, char out[512])
+{
+    size_t n = strlen(out);
+    double measured = now->value;
+    if (!(before->value > now->value))
+        return;
+    if (before->value <= (1 + RAISE_SHARE) * now->value) {
+        now->value = before->value;
+        return;
+    }
+    *now = *before;
+    snprintf(out + n, 512 - n, "%s%.16s %.4g (now %.4g)", n ? ", " : "", name, before->value / unit, measured / unit);
+}
+
+// Levels are one finding: those of the measurement that tells more of them apart, else of each the larger.
+static void keep_levels(struct hardware *hw, const struct hardware *before, char out[512])
+{
+    if (hw->n_levels < before->n_levels) {
+        memcpy(hw->level, before->level, sizeof hw->level);
+        hw->n_levels = before->n_levels;
+    }
+    for (int32_t i = 0; i < hw->n_levels && hw->n_levels == before->n_levels; i++) {
+        struct hw_level *level = &hw->level[i];
+        const struct hw_level *was = &before->level[i];
+        level->bytes = was->bytes > level->bytes ? was->bytes : level->bytes;
+        level->fade_bytes = was->fade_bytes > level->fade_bytes ? was->fade_bytes : level->fade_bytes;
+        keep_value(level->name, 1e9, &level->bandwidth, &was->bandwidth, out);
+    }
+}
+
+void ceilings_keep_best(struct hardware *hw, const struct hardware *before, char out[512])
+{
+    *out = 0;
+    if (strcmp(hw->title, before->title))
+        return;
+    keep_value("read", 1e9, &hw->bandwidth[ROOF_ATTAINABLE], &before->bandwidth[ROOF_ATTAINABLE], out);
+    keep_levels(hw, before, out);
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        keep_value(dtype_name((enum dtype)t), 1e9, &hw->peak[ROOF_ATTAINABLE][t], &before->peak[ROOF_ATTAINABLE][t], out);
+}
+
+// Its title as words of the model's name.
+static bool names_it(const char *cpu_model, const char *title)
+{
+    const char *at = strstr(cpu_model, title);
+    size_t n = strlen(title);
+    return n && at && (at == cpu_model || at[-1] == ' ') && (!at[n] || at[n] == ' ');
+}
+
+bool ceilings_catalogued(const char *cpu_model, struct hardware *out)
+{
+    struct catalogue_row *rows;
+    int n;
+    bool found = false;
+    if (!catalogue_list("hardware", &rows, &n, NULL))
+        return false;
+    for (int i = 0; i < n && !found; i++)
+        found = hardware_load(out, rows[i].name, NULL) && !strcmp(out->kind, "cpu") && names_it(cpu_model, out->title);
+    free(rows);
+    return found;
 }
 
 static bool same_machine(const struct hardware *hw, const struct ceilings_options *options)
@@ -323,7 +386,7 @@ bool ceiling_probe_open(struct ceiling_probe *p, const struct hardware *hw, cons
     *p = (struct ceiling_probe){.hw = hw, .streams = loop.streams, .threads = options->threads};
     if (!team_open(&p->team, options->threads, options->cpu_list, e))
         return false;
-    if (probe_buffer_open(&p->buffer, p->team, buffer_bytes(p->team), loop.huge_pages, e))
+    if (probe_buffer_open(&p->buffer, p->team, ceilings_buffer_bytes(p->team), loop.huge_pages, e))
         return true;
     ceiling_probe_close(p);
     return false;

@@ -15,6 +15,7 @@ struct ceilings_options {
 };
 
 enum { CEILINGS_SECONDS = 12 }; // that measuring them takes, about
+#define RAISE_SHARE 0.05        // by which a rate must differ from a ceiling to say something about it
 
 // Read bandwidth: the best of 1, 2, 4 and 8 streams per thread over 4 KiB and 2 MiB pages; peaks: f32, bf16 and int8 where
 // the CPU has them. A ceiling is what the machine attains, and a neighbour on it only lowers what is seen: it is the highest
@@ -22,6 +23,7 @@ enum { CEILINGS_SECONDS = 12 }; // that measuring them takes, about
 // which read loop was best.
 bool ceilings_measure(struct hardware *hw, const struct ceilings_options *options, struct error *e);
 
+uint64_t ceilings_buffer_bytes(const struct team *team); // of a set that no cache keeps
 // The sizes of sets whose rate makes a curve: half octaves from what fits any cache to `most`.
 void curve_sizes(struct curve *c, int32_t n_members, uint64_t most);
 // The best of n windows; how long they must be to go over a whole set at about `guess` bytes/s (0: unknown).
@@ -35,6 +37,15 @@ void ceilings_path(const char *folder, int32_t threads, char out[640]);
 // True if `path` (or NULL) holds this machine's ceilings with these threads.
 bool ceilings_find(struct hardware *hw, const char *path, const struct ceilings_options *options);
 
+// Keeps what an earlier measurement of the same machine has found higher: a neighbour lowers what is seen, nothing raises
+// it. What is within RAISE_SHARE of that is measured again rather than kept, but for the value. For people, what was kept
+// though it is further from what was measured now: "read 52.8 (now 41.0)"; "" if nothing.
+void ceilings_keep_best(struct hardware *hw, const struct hardware *before, char out[512]);
+
+// The catalogue's entry of a processor that calls itself so ("AMD EPYC 9654 96-Core Processor": epyc-9654); false if it has
+// none, as of what virtual machines say ("AMD EPYC").
+bool ceilings_catalogued(const char *cpu_model, struct hardware *out);
+
 // For people: that ceilings spread so widely when they were measured that a neighbour may have been at work; "" if not.
 void ceilings_warning(const struct hardware *hw, char out[160]);
 
@@ -45,7 +56,6 @@ struct ceiling_best {
 };
 void ceiling_best_add(struct ceiling_best *b, double rate); // the best of one moment
 // Raises a ceiling that was beaten by more than RAISE_SHARE at two moments.
-#define RAISE_SHARE 0.05
 bool ceiling_raise(struct hw_value *ceiling, struct ceiling_best *b);
 
 // The ceiling now. Opened once per team size; a probe takes some milliseconds and allocates nothing.

@@ -1,45 +1,166 @@
+// kvbench ceilings: what this machine attains, kept for all that use it, with a table for people.
 #include "bench/ceilings.h"
 #include "bench/command.h"
+#include "bench/environment.h"
+#include "bench/progress.h"
 #include "bench/store.h"
+#include "bench/survey.h"
+#include "engine/base/file.h"
+#include "engine/base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void print_value(const char *name, const char *unit, double scale, const struct hw_value *v)
+static void print_value(const char *name, const char *unit, const struct hw_value *v, const char *more)
 {
     if (v->value > 0)
-        printf("  %-16s %10.1f %-8s best of %d moments, which spread over %.0f %%\n", name, v->value / scale, unit, v->n,
-               100 * v->spread);
+        printf("  %-8s %9.1f %-8s %9.1f %6.0f %%  %3d  %s  %s\n", name, v->value / 1e9, unit, v->median / 1e9,
+               100 * v->spread, v->n, v->date, more);
 }
 
-static void print_text(const struct hardware *hw)
+// How much a level holds, and what the system says of it.
+static void describe_level(const struct hw_level *level, const struct cache *cache, int32_t n, char out[128])
 {
-    printf("%s\n", hw->title);
-    print_value("read", "GB/s", 1e9, &hw->bandwidth[ROOF_ATTAINABLE]);
-    for (int32_t i=0;i<hw->n_levels;i++) {printf("%g MiB fade %g ",(double)hw->level[i].bytes/(1<<20),(double)hw->level[i].fade_bytes/(1<<20)); print_value(hw->level[i].name, "GB/s", 1e9, &hw->level[i].bandwidth);}
+    char size[24], stated[24];
+    size_t used = (size_t)snprintf(out, 128, "holds %s", format_bytes(level->bytes, size));
+    for (int32_t i = 0; i < n; i++)
+        if (!strcmp(cache[i].name, level->name)) {
+            snprintf(out + used, 128 - used, " (the system says %s), less up to %s", format_bytes(cache[i].bytes, stated),
+                     format_bytes(level->fade_bytes, size));
+            return;
+        }
+    snprintf(out + used, 128 - used, " (the system knows of no such cache)");
+}
+
+static void print_unseen(const struct hardware *hw, const struct cache *cache, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        bool seen = false;
+        for (int32_t k = 0; k < hw->n_levels; k++)
+            seen |= !strcmp(cache[i].name, hw->level[k].name);
+        if (!seen)
+            printf("  %-8s no rate of its own was found\n", cache[i].name);
+    }
+}
+
+static void print_ceilings(const struct hardware *hw, const struct cache *cache, int32_t n_caches)
+{
+    printf("  %-8s %9s %-8s %9s %8s  %3s  %s\n", "", "best", "", "median", "spread", "n", "date");
+    print_value("memory", "GB/s", &hw->bandwidth[ROOF_ATTAINABLE], hw->note);
+    for (int32_t i = hw->n_levels - 1; i >= 0; i--) {
+        char text[128];
+        describe_level(&hw->level[i], cache, n_caches, text);
+        print_value(hw->level[i].name, "GB/s", &hw->level[i].bandwidth, text);
+    }
+    print_unseen(hw, cache, n_caches);
     for (int t = 0; t < DTYPE_COUNT; t++)
-        print_value(dtype_name((enum dtype)t), t == DTYPE_INT8 ? "GOP/s" : "GFLOP/s", 1e9, &hw->peak[ROOF_ATTAINABLE][t]);
-    char warning[160];
-    printf("  %s; last-level cache %.0f MiB\n", hw->note, (double)hw->cache_bytes / (1 << 20));
+        print_value(dtype_name((enum dtype)t), t == DTYPE_INT8 ? "GOP/s" : "GFLOP/s", &hw->peak[ROOF_ATTAINABLE][t], "");
+}
+
+// Beside the datasheet, where the catalogue has the processor.
+static void print_catalogue(const struct hardware *hw)
+{
+    char model[96];
+    struct hardware sheet;
+    environment_cpu_model(model);
+    if (!ceilings_catalogued(model, &sheet)) {
+        printf("  '%s' is not in the catalogue: no datasheet to compare with\n", model);
+        return;
+    }
+    double printed = sheet.bandwidth[ROOF_DATASHEET].value, read = hw->bandwidth[ROOF_ATTAINABLE].value;
+    printf("  datasheet of %s, all cores: read %.0f %%", sheet.title, 100 * read / printed);
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (hw->peak[ROOF_ATTAINABLE][t].value > 0 && sheet.peak[ROOF_DATASHEET][t].value > 0)
+            printf(", %s %.0f %%", dtype_name((enum dtype)t),
+                   100 * hw->peak[ROOF_ATTAINABLE][t].value / sheet.peak[ROOF_DATASHEET][t].value);
+    printf(" of it\n");
+}
+
+static void print_text(const struct hardware *hw, const struct options *o, const char *kept, const struct survey *survey)
+{
+    struct team *team;
+    struct cache cache[ENVIRONMENT_CACHES];
+    char nodes[64] = "", warning[160];
+    int32_t n_caches = 0;
+    if (team_open(&team, o->threads, o->cpu_list, NULL)) {
+        n_caches = environment_caches(team, cache);
+        environment_numa(team, nodes);
+        printf("%s; %s%s%s\n", hw->title, team_cpu(team, 0) < 0 ? "threads not pinned" : "each thread on one of them",
+               *nodes ? ", memory nodes " : "", nodes);
+        team_close(team);
+    }
+    print_ceilings(hw, cache, n_caches);
+    print_catalogue(hw);
+    if (*kept)
+        printf("  kept from an earlier measurement, since only disturbance lowers: %s;\n  remove the file to begin anew\n",
+               kept);
     ceilings_warning(hw, warning);
     if (*warning)
         printf("  %s, best when nothing else runs\n", warning);
+    if (survey->n)
+        survey_print(stdout, survey);
 }
 
-static void print_json(const struct hardware *hw)
+static void print_json(const struct hardware *hw, const struct survey *survey)
 {
     cJSON *json = hardware_json(hw);
+    if (survey->n)
+        cJSON_AddItemToObject(json, "survey", survey_json(survey));
     char *text = cJSON_Print(json);
     printf("%s\n", text ? text : "null");
     free(text);
     cJSON_Delete(json);
 }
 
+// results/ceilings.json: results; a bare name: .
+static void folder_of(const char *path, char out[640])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(out, 640, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (!*out)
+        snprintf(out, 640, "/");
+}
+
+static bool measure(struct hardware *hw, struct survey *survey, const struct options *o, const char *path, struct error *e)
+{
+    struct ceilings_options ceilings = {.threads = o->threads, .cpu_list = o->cpu_list, .repetitions = o->repetitions};
+    char folder[640];
+    folder_of(path, folder);
+    progress_note(survey->progress, "reads, cache levels and peaks in %d moments%s", o->repetitions,
+                  o->quick ? "" : "; then everything else");
+    if (!ceilings_measure(hw, &ceilings, e))
+        return false;
+    struct survey_options options = {
+        .threads = o->threads, .cpu_list = o->cpu_list, .folder = folder, .rounds = o->repetitions < 3 ? o->repetitions : 3};
+    return o->quick || survey_run(survey, &options, e);
+}
+
+// The rows as a table beside the JSON, for pictures: ceilings.json, ceilings.survey.csv.
+static bool save_table(const struct survey *survey, const char *path, struct error *e)
+{
+    char table[700];
+    size_t n = strlen(path), stem = n > 5 && !strcmp(path + n - 5, ".json") ? n - 5 : n;
+    snprintf(table, sizeof table, "%.*s.survey.csv", (int)stem, path);
+    FILE *f = fopen(table, "w");
+    if (f)
+        survey_csv(f, survey);
+    return (f && !fclose(f)) || error_set(e, ERROR_OUTPUT, "'%s' could not be written", table);
+}
+
+static bool save(const struct hardware *hw, const struct survey *survey, const char *path, struct error *e)
+{
+    cJSON *rows = survey->n ? survey_json(survey) : NULL;
+    bool ok = hardware_save_survey(hw, rows, path, e) && (!rows || save_table(survey, path, e));
+    cJSON_Delete(rows);
+    return ok;
+}
+
 bool cmd_ceilings(const struct options *o, struct error *e)
 {
-    struct hardware hw;
-    struct ceilings_options options = {.threads = o->threads, .cpu_list = o->cpu_list, .repetitions = o->repetitions};
-    char path[640];
+    struct hardware hw, before;
+    struct progress progress;
+    struct survey survey = {.progress = &progress};
+    char path[640], kept[512] = "";
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s': ceilings takes flags only", o->arg[0]);
     ceilings_path("results", o->threads, path);
@@ -47,13 +168,18 @@ bool cmd_ceilings(const struct options *o, struct error *e)
         snprintf(path, sizeof path, "%.600s", o->out);
     if (!o->has_out && !make_folder("results", e))
         return false;
-    if (!ceilings_measure(&hw, &options, e) || !hardware_save(&hw, path, e))
-        return false;
-    if (o->json)
-        print_json(&hw);
-    else
-        print_text(&hw);
-    if (!o->json)
+    progress_begin(&progress, o->quiet ? NULL : stderr, 0, 0);
+    bool ok = measure(&hw, &survey, o, path, e);
+    progress_end(&progress);
+    if (ok && file_exists(path) && hardware_load(&before, path, NULL))
+        ceilings_keep_best(&hw, &before, kept);
+    ok = ok && save(&hw, &survey, path, e);
+    if (ok && o->json)
+        print_json(&hw, &survey);
+    else if (ok)
+        print_text(&hw, o, kept, &survey);
+    if (ok && !o->json)
         printf("written to %s\n", path);
-    return true;
+    survey_free(&survey);
+    return ok;
 }

@@ -281,11 +281,9 @@ cJSON *hardware_json(const struct hardware *hw)
     return json;
 }
 
-bool hardware_save(const struct hardware *hw, const char *path, struct error *e)
+static bool write_file(const cJSON *json, const char *path, struct error *e)
 {
-    cJSON *json = hardware_json(hw);
     char *text = cJSON_Print(json);
-    cJSON_Delete(json);
     if (!text)
         return error_set(e, ERROR_MEMORY, "no memory to write '%s'", path);
     FILE *f = fopen(path, "w");
@@ -294,6 +292,24 @@ bool hardware_save(const struct hardware *hw, const char *path, struct error *e)
         ok = false;
     free(text);
     return ok || error_set(e, ERROR_OUTPUT, "'%s' could not be written", path);
+}
+
+bool hardware_save_survey(const struct hardware *hw, const cJSON *survey, const char *path, struct error *e)
+{
+    cJSON *json = hardware_json(hw), *before = NULL;
+    if (!survey && file_exists(path) && json_load(path, &before, NULL))
+        survey = json_member(before, "survey");
+    if (survey)
+        cJSON_AddItemToObject(json, "survey", cJSON_Duplicate(survey, true));
+    bool ok = write_file(json, path, e);
+    cJSON_Delete(before);
+    cJSON_Delete(json);
+    return ok;
+}
+
+bool hardware_save(const struct hardware *hw, const char *path, struct error *e)
+{
+    return hardware_save_survey(hw, NULL, path, e);
 }
 
 static bool has_peak(const struct hardware *hw, enum dtype type)

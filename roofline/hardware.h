@@ -65,7 +65,9 @@ bool hardware_parse(struct hardware *hw, const cJSON *json, const char *where, s
 
 // What hardware_load reads, as JSON (the caller frees it with cJSON_Delete) and written to a file.
 cJSON *hardware_json(const struct hardware *hw);
+// Keeps the survey of the file it replaces; the second one writes this one (a copy of it) instead, where it is not NULL.
 bool hardware_save(const struct hardware *hw, const char *path, struct error *e);
+bool hardware_save_survey(const struct hardware *hw, const cJSON *survey, const char *path, struct error *e);
 
 // The type whose peak bounds arithmetic in `compute`: its own where the device has it, else what it would use instead
 // (bf16 and f16 widened to f32; fp8, int8 and block types in 16 bit).

@@ -98,6 +98,7 @@ enum command_bit {
     X(verify, flag, "--verify", "", ON_KVCALC, "allocates the cache in the engine's own block pool and compares")           \
     X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS,                                        \
       "samples per point (ceilings: moments)")                                                                              \
+    X(quick, flag, "--quick", "", ON_CEILINGS, "only what roofs are made of: reads, cache levels, peaks")                   \
     X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
     X(seconds, real, "--seconds", "2", ON_MEASURE, "time to spend per point, at most --repetitions samples")                \
     X(timeout, real, "--timeout", "60", ON_MEASURE, "seconds after which a point is given up")                              \
