@@ -35,9 +35,12 @@ struct loop {
 // How the note of a hardware file names the best read loop.
 #define NOTE_FORMAT "read probe: %d streams, %d KiB pages"
 
-static void write_note(struct hardware *hw, struct loop loop)
+static void write_note(struct hardware *hw, const struct team *team, struct loop loop)
 {
-    snprintf(hw->note, sizeof hw->note, NOTE_FORMAT, loop.streams, loop.huge_pages ? 2048 : 4);
+    char nodes[64];
+    environment_numa(team, nodes);
+    snprintf(hw->note, sizeof hw->note, NOTE_FORMAT "; threads %s%s%s", loop.streams, loop.huge_pages ? 2048 : 4,
+             team_cpu(team, 0) < 0 ? "not pinned" : "pinned", *nodes ? ", memory nodes " : "", nodes);
 }
 
 static struct loop read_note(const struct hardware *hw)
@@ -257,7 +260,7 @@ static void put_moments(struct hardware *hw, const struct team *team, struct loo
         if (stats_median(m->peak[t], m->n) > 0)
             hw->peak[ROOF_ATTAINABLE][PEAK_TYPES[t]] = value_of(m->peak[t], m->n);
     put_levels(hw, team, m);
-    write_note(hw, loop);
+    write_note(hw, team, loop);
 }
 
 static bool measure_with(struct team *team, int32_t n, double pause_s, struct hardware *hw, struct error *e)

@@ -14,8 +14,8 @@
 static void print_value(const char *name, const char *unit, const struct hw_value *v, const char *more)
 {
     if (v->value > 0)
-        printf("  %-8s %9.1f %-8s %9.1f %6.0f %%  %3d  %s  %s\n", name, v->value / 1e9, unit, v->median / 1e9,
-               100 * v->spread, v->n, v->date, more);
+        printf("  %-8s %9.1f %-8s %9.1f %6.0f %%  %3d  %s%s%s\n", name, v->value / 1e9, unit, v->median / 1e9,
+               100 * v->spread, v->n, v->date, *more ? "  " : "", more);
 }
 
 // How much a level holds, and what the system says of it.
@@ -46,7 +46,7 @@ static void print_unseen(const struct hardware *hw, const struct cache *cache, i
 static void print_ceilings(const struct hardware *hw, const struct cache *cache, int32_t n_caches)
 {
     printf("  %-8s %9s %-8s %9s %8s  %3s  %s\n", "", "best", "", "median", "spread", "n", "date");
-    print_value("memory", "GB/s", &hw->bandwidth[ROOF_ATTAINABLE], hw->note);
+    print_value("memory", "GB/s", &hw->bandwidth[ROOF_ATTAINABLE], "");
     for (int32_t i = hw->n_levels - 1; i >= 0; i--) {
         char text[128];
         describe_level(&hw->level[i], cache, n_caches, text);
@@ -80,15 +80,13 @@ static void print_text(const struct hardware *hw, const struct options *o, const
 {
     struct team *team;
     struct cache cache[ENVIRONMENT_CACHES];
-    char nodes[64] = "", warning[160];
+    char warning[160];
     int32_t n_caches = 0;
     if (team_open(&team, o->threads, o->cpu_list, NULL)) {
         n_caches = environment_caches(team, cache);
-        environment_numa(team, nodes);
-        printf("%s; %s%s%s\n", hw->title, team_cpu(team, 0) < 0 ? "threads not pinned" : "each thread on one of them",
-               *nodes ? ", memory nodes " : "", nodes);
         team_close(team);
     }
+    printf("%s\n  %s\n", hw->title, hw->note);
     print_ceilings(hw, cache, n_caches);
     print_catalogue(hw);
     if (*kept)
@@ -126,8 +124,8 @@ static bool measure(struct hardware *hw, struct survey *survey, const struct opt
     struct ceilings_options ceilings = {.threads = o->threads, .cpu_list = o->cpu_list, .repetitions = o->repetitions};
     char folder[640];
     folder_of(path, folder);
-    progress_note(survey->progress, "reads, cache levels and peaks in %d moments%s", o->repetitions,
-                  o->quick ? "" : "; then everything else");
+    progress_note(survey->progress, "reads, cache levels and peaks in %d moments, about %d s%s", o->repetitions,
+                  CEILINGS_SECONDS, o->quick ? "" : "; then everything else");
     if (!ceilings_measure(hw, &ceilings, e))
         return false;
     struct survey_options options = {
@@ -173,6 +171,8 @@ bool cmd_ceilings(const struct options *o, struct error *e)
     progress_end(&progress);
     if (ok && file_exists(path) && hardware_load(&before, path, NULL))
         ceilings_keep_best(&hw, &before, kept);
+    if (ok && survey.n)
+        ok = survey_ceilings(&survey, &hw, environment_threads(o->threads, o->cpu_list), e);
     ok = ok && save(&hw, &survey, path, e);
     if (ok && o->json)
         print_json(&hw, &survey);

@@ -266,6 +266,7 @@ bool survey_run(struct survey *s, const struct survey_options *options, struct e
     struct teams t;
     int32_t rounds = options->rounds ? options->rounds : ROUNDS;
     bool ok = open_teams(&t, options, e);
+    progress_skip(s->progress, clock_ns() - s->progress->began_ns); // what was before says nothing of what comes
     progress_expect(s->progress, 1e9 * (t.n * (2 * rounds * MEMORY_S + GEMM_S) + FILES_S));
     for (int32_t i = 0; ok && i < rounds; i++)
         ok = look_round(s, &t, i, rounds, e);
@@ -273,6 +274,32 @@ bool survey_run(struct survey *s, const struct survey_options *options, struct e
     for (int32_t i = 0; ok && i < s->n; i++)
         finish(&s->series[i]);
     close_teams(&t);
+    return ok;
+}
+
+static bool add_ceiling(struct survey *s, const char *what, const char *unit, const struct hw_value *v, uint64_t bytes,
+                        int32_t threads, struct error *e)
+{
+    if (!(v->value > 0))
+        return true;
+    s->next = s->n; // behind all others
+    struct survey_series *series = survey_next(s, "ceiling", what, v->method, unit, threads);
+    if (!series)
+        return survey_no_memory(e);
+    struct survey_row *row = &series->row;
+    row->value = v->value, row->median = v->median, row->spread = v->spread, row->n = v->n;
+    row->set_bytes = bytes ? (int64_t)bytes : RESULT_UNKNOWN;
+    snprintf(row->date, sizeof row->date, "%s", v->date);
+    return true;
+}
+
+bool survey_ceilings(struct survey *s, const struct hardware *hw, int32_t threads, struct error *e)
+{
+    bool ok = add_ceiling(s, "memory", "B/s", &hw->bandwidth[ROOF_ATTAINABLE], 0, threads, e);
+    for (int32_t i = 0; ok && i < hw->n_levels; i++)
+        ok = add_ceiling(s, hw->level[i].name, "B/s", &hw->level[i].bandwidth, hw->level[i].bytes, threads, e);
+    for (int t = 0; ok && t < DTYPE_COUNT; t++)
+        ok = add_ceiling(s, dtype_name((enum dtype)t), "FLOP/s", &hw->peak[ROOF_ATTAINABLE][t], 0, threads, e);
     return ok;
 }
 

@@ -10,7 +10,7 @@
 
 // field, type, unit, description
 #define SURVEY_COLUMNS(X)                                                                                                   \
-    X(quantity, text, "", "memory, arithmetic, gemm, team or file")                                                         \
+    X(quantity, text, "", "memory, arithmetic, gemm, team or file; ceiling: what roofs are made of")                        \
     X(what, text, "",                                                                                                       \
       "memory: read, copy, triad or memcpy; arithmetic and gemm: the type; team: fork+join or barrier; file: read or "      \
       "write")                                                                                                              \
@@ -66,6 +66,9 @@ void survey_add(struct survey_series *series, double value); // what is too much
 // A row that says why it has no value.
 bool survey_skip(struct survey *s, const char *quantity, const char *what, const char *how, const char *why,
                  struct error *e);
+// The ceilings of hw as rows, so that a table of the survey says all: what is "memory", "L3" (set_bytes: what it holds), a
+// type.
+bool survey_ceilings(struct survey *s, const struct hardware *hw, int32_t threads, struct error *e);
 bool survey_no_memory(struct error *e);
 
 // The parts (survey_gemm.c, survey_file.c).

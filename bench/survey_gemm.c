@@ -247,12 +247,25 @@ static bool look_at_layer(struct survey *s, struct layer *l, enum dtype type, in
     return true;
 }
 
+// What the kernels that run here multiply.
+static bool multiplies(enum dtype type, const char *cpu_list)
+{
+    struct backend backend;
+    struct backend_options device = {.threads = 1, .cpu_list = cpu_list};
+    bool ok = backend_open(&backend, "cpu", &device, NULL);
+    ok = ok && cpu_can_multiply(&backend, type);
+    backend_close(&backend);
+    return ok;
+}
+
 static bool look_at_engine(struct survey *s, struct team *team, const struct survey_options *options, struct error *e)
 {
-    static const enum dtype TYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8, DTYPE_INT4};
+    static const enum dtype TYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8, DTYPE_Q8_0, DTYPE_Q4_0};
     bool ok = true;
     for (size_t i = 0; ok && i < sizeof TYPES / sizeof *TYPES; i++) {
         struct layer l;
+        if (!multiplies(TYPES[i], options->cpu_list))
+            continue;
         ok = layer_open(&l, TYPES[i], team_size(team), options->cpu_list, e) &&
              look_at_layer(s, &l, TYPES[i], team_size(team), e);
         layer_close(&l);

@@ -3,6 +3,7 @@
 #include "engine/base/units.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // What a column of the table of rates shows.
@@ -93,8 +94,8 @@ static bool is_first(const struct survey *s, int32_t i)
 static void print_arithmetic(FILE *f, const struct survey *s, int32_t all)
 {
     static const int64_t BITS[] = {128, 256, 512};
-    fprintf(f, "\nGFLOP/s (GOP/s) in registers, by width of the vectors\n  %-24s %9s %9s %9s  x %d threads: 512\n", "",
-            "128 bit", "256 bit", "512 bit", (int)all);
+    fprintf(f, "\nGFLOP/s (GOP/s) in registers, by width of the vectors\n  %-24s %9s %9s %9s  %d thread%s, widest\n", "",
+            "128 bit", "256 bit", "512 bit", (int)all, all > 1 ? "s" : "");
     for (int32_t i = 0; i < s->n; i++) {
         const struct survey_row *r = &s->series[i].row;
         if (strcmp(r->quantity, "arithmetic") || !is_first(s, i))
@@ -105,7 +106,7 @@ static void print_arithmetic(FILE *f, const struct survey *s, int32_t all)
         double widest = NAN;
         for (int b = 0; b < 3; b++)
             widest = isnan(alike(s, r, all, BITS[b])) ? widest : alike(s, r, all, BITS[b]);
-        fprintf(f, "        ");
+        fprintf(f, "  ");
         print_cell(f, widest, 1e9);
         fprintf(f, "\n");
     }
@@ -113,23 +114,23 @@ static void print_arithmetic(FILE *f, const struct survey *s, int32_t all)
 
 static void print_other(FILE *f, const struct survey *s, const char *quantity, const char *title, double unit, int32_t all)
 {
-    fprintf(f, "\n%-26s %9s", title, "1 thread");
-    if (all > 1 && strcmp(quantity, "file"))
-        fprintf(f, " %7d threads", (int)all);
-    fprintf(f, "\n");
+    bool both = all > 1 && strcmp(quantity, "file");
+    fprintf(f, "\n%s\n", title);
+    if (both)
+        fprintf(f, "  %-34s %9s %8dt\n", "", "1t", (int)all);
     for (int32_t i = 0; i < s->n; i++) {
         const struct survey_row *r = &s->series[i].row;
         char name[64];
         if (strcmp(r->quantity, quantity) || !is_first(s, i))
             continue;
         snprintf(name, sizeof name, "%.12s%s%.40s", r->what, *r->what && *r->how ? " " : "", r->how);
-        fprintf(f, "  %-32s", name);
+        fprintf(f, "  %-34s", name);
         if (*r->note) {
             fprintf(f, " %s\n", r->note);
             continue;
         }
         print_cell(f, alike(s, r, 1, RESULT_UNKNOWN), unit);
-        if (all > 1 && strcmp(quantity, "file"))
+        if (both)
             print_cell(f, alike(s, r, all, RESULT_UNKNOWN), unit);
         fprintf(f, "\n");
     }
@@ -140,7 +141,10 @@ void survey_print(FILE *f, const struct survey *s)
     int32_t all = most_threads(s);
     print_memory(f, s, all);
     print_arithmetic(f, s, all);
-    print_other(f, s, "gemm", "512 x 1024 x 3072 products, GFLOP/s (beside, no ceilings)", 1e9, all);
-    print_other(f, s, "team", "ns of a team's", 1, all);
-    print_other(f, s, "file", "GB/s of a file of 192 MiB", 1e9, all);
+    print_other(
+        f, s, "gemm",
+        "GFLOP/s of matrix products (512 rows, 1024 x 3072; kvbench: a layer's), beside the ceilings and none themselves",
+        1e9, all);
+    print_other(f, s, "team", "Nanoseconds of a team's fork and join, and of a barrier", 1, all);
+    print_other(f, s, "file", "GB/s of a file of 192 MiB; what is written directly is on the device", 1e9, all);
 }

@@ -18,7 +18,7 @@ example() { # LINE
         fi
         ;;
     *'kvbench sweep'* | *'kvbench run'*) set -- "$1 --dry-run" ;;
-    *'kvbench ceilings'*) set -- "$1 --out $WORK/ceilings.json" ;;
+    *'kvbench ceilings'*) set -- "$1 -r 3 --out $WORK/ceilings.json" ;;
     esac
     run 0 "$1" bash -c "$1"
     [ -s "$WORK/out" ] || complain 'it prints nothing'
