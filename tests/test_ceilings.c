@@ -150,7 +150,7 @@ static const struct survey_row *find_row(const struct survey *s, const char *qua
         if (!strcmp(r->quantity, quantity) && (!what || !strcmp(r->what, what)) && strstr(r->how, how))
             return r;
     }
-    fail_msg("no row %s %s %s", quantity, what, how);
+    fail_msg("no row %s %s %s", quantity, what ? what : "", how);
     return NULL;
 }
 
