@@ -1,0 +1,42 @@
+// Parts of the fake runtime: memory (emu_memory.c), streams, events, graphs and launches (emu_runtime.c), cuBLAS
+// (emu_blas.c).
+#ifndef TESTS_CUDA_EMU_RUNTIME_H
+#define TESTS_CUDA_EMU_RUNTIME_H
+
+#include "tests/cuda/emu.h"
+
+#include <cuda_runtime_api.h>
+
+// Work in a stream. `args` follows it in memory.
+struct emu_op {
+    struct emu_op *next;
+    void (*run)(struct emu_op *op);
+    // Waits and records.
+    struct CUevent_st *event;
+    struct CUstream_st *other;
+    uint64_t position;
+    // Copies and sets.
+    void *to;
+    const void *from;
+    size_t bytes;
+    int value;
+    // Launches.
+    struct emu_dim3 grid, block;
+    emu_thunk kernel;
+    const char *name;
+    size_t n_args;
+    _Alignas(16) char args[];
+};
+
+struct emu_op *emu_op_make(void (*run)(struct emu_op *), const void *args, size_t n_args);
+cudaError_t emu_push(cudaStream_t stream, struct emu_op *op); // takes the op; captures or queues it
+void emu_drain_all(void);
+bool emu_inject(void);                // is this the call that KVEMU_FAIL wants to fail
+cudaError_t emu_error(cudaError_t e); // remembers it for cudaGetLastError
+
+// Device memory can be touched between these two only: a host that follows a device pointer faults.
+void emu_memory_open(void);
+void emu_memory_close(void);
+bool emu_is_device(const void *p, size_t bytes);
+
+#endif
