@@ -1,5 +1,4 @@
-// Buffers of activation slots. Slots whose life times do not meet share memory; a life time is counted in spans, because
-// the members of a team pass the operations of one span at different times.
+// Buffers of activation slots (engine/slots.h says which share memory).
 #ifndef ENGINE_CPU_SLOTS_H
 #define ENGINE_CPU_SLOTS_H
 
