@@ -238,6 +238,21 @@ static void predict_from_ops(const struct op_price *ops, int32_t n, const struct
     snprintf(out->source, sizeof out->source, "%s", roof_kind_name(best.weakest));
 }
 
+bool roofline_price_costs(const struct hardware *hw, struct op_price *ops, int32_t n, struct prediction *out,
+                          struct error *e)
+{
+    struct cost total = {0};
+    *out = (struct prediction){0};
+    for (int32_t i = 0; i < n; i++)
+        cost_add(&total, &ops[i].cost);
+    if (!roofline_check(hw, &total, e))
+        return false;
+    struct ceilings best = best_ceilings(hw, &total);
+    price_ops(&best, n, ops);
+    predict_from_ops(ops, n, hw, out);
+    return true;
+}
+
 bool roofline_price(const struct plan *plan, const struct batch *batch, const struct hardware *hw, const struct span *spans,
                     int32_t n_spans, struct prediction *out, struct error *e)
 {

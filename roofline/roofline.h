@@ -57,6 +57,10 @@ bool roofline_price_ops(const struct plan *plan, const struct batch *batch, cons
 bool roofline_price_walk(struct cost_walk *walk, const struct batch *batch, const struct hardware *hw,
                          const struct span *spans, int32_t n_spans, struct op_price *ops, struct error *e);
 
+// From costs that are known already (counted for a step, then scaled, say): fills the times of ops[n] and sums them up.
+bool roofline_price_costs(const struct hardware *hw, struct op_price *ops, int32_t n, struct prediction *out,
+                          struct error *e);
+
 // A backend whose run() advances a simulated clock by the price (T3) of each span of `cover`'s cover, and writes the trace
 // rows. cover NULL: operation by operation. Reads return zeros. hw, cover and its self must outlive it.
 bool roofline_backend_open(struct backend *out, const struct hardware *hw, void *cover_self,
