@@ -14,8 +14,9 @@ enum { RESULT_SCHEMA_VERSION = 1 };
 #define RESULT_COLUMNS(X)                                                                                                   \
     X(key, text, "", "the point's name in its scenario")                                                                    \
     X(model, text, "", "model as the scenario names it")                                                                    \
-    X(phase, text, "", "prefill, decode or generate (prefill then decode)")                                                 \
-    X(backend, text, "", "what ran it: cpu, null; predict: roofline")                                                       \
+    X(phase, text, "",                                                                                                      \
+      "prefill, decode or generate (prefill then decode); import: also bandwidth, peak, link: a second of a kernel")        \
+    X(backend, text, "", "what ran it: cpu, null; predict: roofline; import: the engine")                                   \
     X(isa, text, "", "kernel set used, as --isa names it")                                                                  \
     X(hardware, text, "", "hardware whose ceilings the roof uses")                                                          \
     X(batch, count, "sequences", "sequences in one step")                                                                   \
@@ -32,7 +33,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(block, count, "tokens", "tokens per KV block; 0: contiguous")                                                         \
     X(threads, count, "", "threads used")                                                                                   \
     X(tp, count, "ranks", "tensor-parallel ranks; bytes and FLOPs are one rank's")                                          \
-    X(verdict, text, "", "the worst of `codes`, or ok; predicted: no measurement")                                          \
+    X(verdict, text, "",                                                                                                    \
+      "the worst of `codes`, or ok; predicted: no measurement; reported: one number without its samples")                   \
     X(codes, text, "",                                                                                                      \
       "every code that applies, worst first: failed, over-bound, undersampled, contended, throttled, cache-polluted, "      \
       "cache-resident, noisy")                                                                                              \
@@ -50,6 +52,7 @@ enum { RESULT_SCHEMA_VERSION = 1 };
       "tokens of all sequences per second of median_ns (predict: of roof_ns): n_gen each, so generate counts what it "      \
       "generates over the whole time; prefill: n_prompt each")                                                              \
     X(bound_ns, real, "ns", "physics: compulsory totals at hard peaks (T0); empty where hard peaks are unknown")            \
+    X(datasheet_ns, real, "ns", "the same at printed peaks (import): no bound, since hardware may beat its datasheet")      \
     X(roof_ns, real, "ns",                                                                                                  \
       "per operation max(FLOPs/peak, bytes/bandwidth) at the attainable ceilings in NAME.roofs.csv, summed (T2)")           \
     X(roof_low_ns, real, "ns", "roof at the 90th percentile of the ceiling probes")                                         \
@@ -109,6 +112,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
       "what the largest of them needs; predict: of this point alone")                                                       \
     X(peak_memory_bytes, count, "B", "highest resident memory of the process so far")                                       \
     X(test_time, text, "", "when the first sample was taken, RFC 3339, UTC")                                                \
+    X(source, text, "", "where the number is from (import): as the file cites it, or the file and its row")                 \
+    X(assumed, text, "", "facts that the source does not state and what was taken for them (import)")                       \
     X(samples_ns, reals, "ns", "every sample, in order")                                                                    \
     X(samples_block, reals, "", "block of each sample")                                                                     \
     X(samples_probe, reals, "B/s or FLOP/s", "ceiling probed beside each sample")
