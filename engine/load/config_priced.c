@@ -63,6 +63,7 @@ static const struct priced {
     {"GPTBigCodeForCausalLM", "gpt_bigcode", ALL_BIAS | TIED | UNGATED | LAYER_NORM | POSITIONS, 0},
     {"OPTForCausalLM", "opt", ALL_BIAS | TIED | UNGATED | LAYER_NORM | POSITIONS, 2},
     {"FalconForCausalLM", "falcon", TIED | UNGATED | LAYER_NORM | PARALLEL, 0},
+    {"GPTJForCausalLM", "gptj", UNGATED | LAYER_NORM | PARALLEL, 0},
 };
 
 struct reader {
