@@ -1,5 +1,6 @@
 // kvbench list: what the catalogue and this build contain.
 #include "bench/command.h"
+#include "bench/import.h"
 #include "engine/backend.h"
 #include "engine/base/json.h"
 #include "engine/base/names.h"
@@ -106,6 +107,22 @@ static bool list_chats(struct catalogue_row **rows, int *n, struct error *e)
     return true;
 }
 
+// Whose results `kvbench import` reads.
+static bool list_imports(struct catalogue_row **rows, int *n, struct error *e)
+{
+    while (import_format(*n))
+        ++*n;
+    if (!new_rows(rows, *n, e))
+        return false;
+    for (int i = 0; i < *n; i++) {
+        struct catalogue_row *row = &(*rows)[i];
+        row->supported = true;
+        snprintf(row->name, sizeof row->name, "%s", import_format(i)->name);
+        snprintf(row->detail, sizeof row->detail, "%s", import_format(i)->title);
+    }
+    return true;
+}
+
 static bool list_models(struct catalogue_row **rows, int *n, struct error *e)
 {
     return catalogue_list("models", rows, n, e);
@@ -120,7 +137,8 @@ static const struct {
     const char *name;
     bool (*list)(struct catalogue_row **rows, int *n, struct error *e);
 } SECTION[] = {{"models", list_models},     {"hardware", list_hardware}, {"backends", list_backends},
-               {"families", list_families}, {"formats", list_formats},   {"chats", list_chats}};
+               {"families", list_families}, {"formats", list_formats},   {"chats", list_chats},
+               {"imports", list_imports}};
 enum { N_SECTIONS = sizeof SECTION / sizeof *SECTION };
 
 static bool print_json(const struct catalogue_row *rows, int n, struct error *e)
@@ -173,7 +191,7 @@ static int sort_usable(struct catalogue_row *rows, int n, bool alone)
 
 static bool bad_section(const char *given, struct error *e)
 {
-    static const char EXPECTED[] = "expected models, hardware, backends, families, formats or chats";
+    static const char EXPECTED[] = "expected models, hardware, backends, families, formats, chats or imports";
     const char *names[N_SECTIONS];
     for (int i = 0; i < N_SECTIONS; i++)
         names[i] = SECTION[i].name;

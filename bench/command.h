@@ -18,6 +18,7 @@ bool cmd_perplexity(const struct options *o, struct error *e);
 bool cmd_export(const struct options *o, struct error *e);
 bool cmd_inspect(const struct options *o, struct error *e);
 bool cmd_report(const struct options *o, struct error *e);
+bool cmd_import(const struct options *o, struct error *e);
 bool cmd_list(const struct options *o, struct error *e);
 
 #endif

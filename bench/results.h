@@ -15,7 +15,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(key, text, "", "the point's name in its scenario")                                                                    \
     X(model, text, "", "model as the scenario names it")                                                                    \
     X(phase, text, "",                                                                                                      \
-      "prefill, decode or generate (prefill then decode); import: also bandwidth, peak, link: a second of a kernel")        \
+      "prefill, decode or generate (prefill then decode); import: also tokens (only their arithmetic is known), and "       \
+      "bandwidth, peak and link (a second of a kernel)")                                                                    \
     X(backend, text, "", "what ran it: cpu, null; predict: roofline; import: the engine")                                   \
     X(isa, text, "", "kernel set used, as --isa names it")                                                                  \
     X(hardware, text, "", "hardware whose ceilings the roof uses")                                                          \

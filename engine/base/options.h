@@ -35,9 +35,10 @@ enum command_bit {
     ON_COMPARE = 1 << 14,
     ON_DOCTOR = 1 << 15,
     ON_REPORT = 1 << 16,
+    ON_IMPORT = 1 << 17,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
-    ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE,
+    ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE | ON_IMPORT,
     ON_MODEL = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,
     ON_ENGINE = ON_MODEL | ON_CEILINGS,
 };
@@ -46,9 +47,9 @@ enum command_bit {
 // ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64; a k behind a number is 1024.
 // field, kind, flags (comma-separated), default as text ("" = unset), commands, help
 #define OPTIONS(X)                                                                                                          \
-    X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT,                           \
+    X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT | ON_IMPORT,               \
       "catalogue name, Hugging Face folder, GGUF file or config.json (run, predict: also several, a,b)")                    \
-    X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC,                                      \
+    X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC | ON_IMPORT,                          \
       "catalogue name or hardware JSON (predict: also several, a,b); auto: this machine's measured ceilings")               \
     X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY,                \
       "cpu, null; auto: the best here")                                                                                     \
@@ -58,25 +59,25 @@ enum command_bit {
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
     X(isa, text, "--isa", "auto", ON_MODEL, "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")        \
-    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE, "prefill: tokens per sequence; 0: no prefill")                         \
-    X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE, "decode steps of one token each after --n-depth; 0: no decode")              \
-    X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE, "positions in the KV before the step (context - 1)")                     \
+    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE | ON_IMPORT, "prefill: tokens per sequence; 0: no prefill")             \
+    X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE | ON_IMPORT, "decode steps of one token each after --n-depth; 0: no decode")  \
+    X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE | ON_IMPORT, "positions in the KV before the step (context - 1)")         \
     X(prompt_gen, texts, "-pg,--prompt-gen", "", ON_SHAPE,                                                                  \
       "pp,tg pairs: prefill pp tokens, then decode tg; may be repeated")                                                    \
-    X(batch, ints, "-b,--batch", "1", ON_SHAPE, "sequences per step")                                                       \
+    X(batch, ints, "-b,--batch", "1", ON_SHAPE | ON_IMPORT, "sequences per step")                                           \
     X(load, int, "-b,--batch", "0", ON_KVCALC, "requests in the priced decode step; 0: as many as fit")                     \
-    X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC,                                                              \
+    X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC | ON_IMPORT,                                                  \
       "positions attended by a decode step, the new token included")                                                        \
-    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT,                                      \
+    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT | ON_IMPORT,                          \
       "weight types (kvbench list formats); default: the model's own")                                                      \
-    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY,                                \
+    X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY | ON_IMPORT,                    \
       "KV types (both K and V): f32, bf16, f16, int8; predict: any")                                                        \
     X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type; V keeps its own or its default")                   \
     X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type; K keeps its own or its default")                   \
     X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
-    X(compute, text, "--compute", "", ON_SHAPE | ON_MODEL,                                                                  \
+    X(compute, text, "--compute", "", ON_SHAPE | ON_MODEL | ON_IMPORT,                                                      \
       "arithmetic of linear layers: f32, bf16, int8; sweep, run and predict: default by the weights, others: f32")          \
-    X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC, "tensor-parallel ranks")                                                \
+    X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC | ON_IMPORT, "tensor-parallel ranks")                                    \
     X(util, real, "--util", "0.9", ON_KVCALC, "share of device memory that may be used")                                    \
     X(weight_bytes, text, "--weight-bytes", "", ON_KVCALC,                                                                  \
       "weight bytes per rank, instead of the model's (16GiB, 15.01e9)")                                                     \
@@ -115,12 +116,15 @@ enum command_bit {
     X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
     X(out, text, "-o,--out", "", ON_CEILINGS | ON_REPORT,                                                                   \
       "ceilings: JSON file; report: HTML file, default beside the result, - for standard output")                           \
-    X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT,                                                                   \
-      "folder for the results; sweep: default results/; run: default none, they are printed only; predict: CSV file")       \
+    X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT | ON_IMPORT,                                                       \
+      "folder for the results; sweep, import: default results/; run: default none, they are printed only; predict: CSV "    \
+      "file")                                                                                                               \
     X(output, text, "-o,--output", "text", ON_ROWS, "what to print: text, md, csv, json, jsonl")                            \
     X(point, text, "--point", "", ON_EXPLAIN, "which point: its key, a part of it that fits no other, or its number")       \
     X(threshold, text, "--threshold", "5%", ON_COMPARE, "what a time may grow by: 5% or 0.05")                              \
     X(by, text, "--by", "time", ON_COMPARE, "time, or fraction: of the roof at the ceilings probed beside each sample")     \
+    X(format, text, "--format", "", ON_IMPORT, "of the files (kvbench list imports); default: recognised")                  \
+    X(name, text, "--name", "", ON_IMPORT, "what the results are called; default: as the first file")                       \
     X(prompt, text, "--prompt", "", ON_GENERATE, "text to continue")                                                        \
     X(max_tokens, int, "--max-tokens", "128", ON_GENERATE, "tokens to generate at most")                                    \
     X(chat, flag, "--chat", "", ON_GENERATE, "use the model's chat format; without --prompt, in turns")                     \
