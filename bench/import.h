@@ -34,6 +34,7 @@ struct import_facts {
     bool ranks;         // the devices are tensor-parallel ranks, joined by links; else an n-th of the work each
     int64_t batch, n_prompt, n_gen, n_depth, threads;
     double requests;
+    double request_tokens;  // prompt and generated tokens of one, where only their sum is stated
     double tokens_per_step; // what speculation yields for each step of a sequence; 1 without
     double time_ns;         // of what `kind` says
     double step_ns;         // of one of its steps, where the source gives that instead
@@ -44,9 +45,9 @@ struct import_facts {
     double *sample_ns;        // [n_samples], owned
     int32_t n_samples;
     bool steps_follow; // n_gen steps follow the prompt's, which gives none of the tokens
-    bool speculative; // more tokens per step than one, nobody says how many
-    bool trap;        // the source itself says that the number is none
-    bool pruned;      // not the published shape
+    bool speculative;  // more tokens per step than one, nobody says how many
+    bool trap;         // the source itself says that the number is none
+    bool pruned;       // not the published shape
     char remark[200], assumed[200];
 };
 

@@ -92,8 +92,10 @@ static bool read_vllm_throughput(const cJSON *r, const char *where, struct impor
     if (output > 0 && output <= total)
         put_lengths(f, f->requests, total - output, output);
     else
+        f->request_tokens = f->requests > 0 ? total / f->requests : 0;
+    if (f->request_tokens > 0)
         import_say(f->remark, sizeof f->remark, "its %.4g tokens/s count prompts too, %.5g tokens a request", rate,
-                   f->requests > 0 ? total / f->requests : 0);
+                   f->request_tokens);
     return true;
 }
 

@@ -216,6 +216,12 @@ static bool settle_shape(struct import_job *j)
         return lacks(j, "context is missing (--n-depth)");
     if (f->kind != IMPORT_DECODE && f->kind != IMPORT_TOKENS && f->n_prompt < 1)
         return lacks(j, "prompt length is missing (--n-prompt)");
+    double each = (double)(f->n_prompt + f->n_gen);
+    if (f->request_tokens > 0 && fabs(each / f->request_tokens - 1) > 0.1) {
+        snprintf(j->lacks, sizeof j->lacks, "%lld + %lld tokens are not the %.5g of a request", (long long)f->n_prompt,
+                 (long long)f->n_gen, f->request_tokens);
+        return false;
+    }
     f->n_depth = f->n_depth < 0 ? 0 : f->n_depth;
     f->n_prompt = f->n_prompt < 0 ? 0 : f->n_prompt;
     f->n_gen = f->n_gen < 0 ? 0 : f->n_gen;
@@ -415,6 +421,7 @@ static bool price_kernel(struct import_job *j)
             return lacks(j, "type of the arithmetic is missing (--compute)");
         if (!settle_compute(j))
             return false;
+        hw = j->hw; // which fast accumulation replaces
         enum dtype type = hardware_compute_type(hw, j->compute);
         kind = roofline_peak_kind(hw, type);
         hard = hardware_peak(hw, ROOF_HARD, type), printed = hardware_peak(hw, ROOF_DATASHEET, type);
