@@ -45,15 +45,22 @@ static void read_device(const cJSON *r, struct import_facts *f)
         f->devices = 1;
 }
 
+// The count behind a word of a test's name; 0 without the word.
+static int64_t count_after(const char *test, const char *word)
+{
+    const char *at = strstr(test, word);
+    long n = at ? strtol(at + strlen(word), NULL, 10) : 0;
+    return n > 0 && n <= 1000000000 ? n : 0;
+}
+
 // "pp512", "tg128", "pp512+tg128", "pp512 @ d4096": what the Markdown printer makes of the three counts.
 static void read_test_name(const cJSON *r, struct import_facts *f)
 {
     char test[64];
     record_text(r, "test", test, sizeof test);
-    const char *pp = strstr(test, "pp"), *tg = strstr(test, "tg"), *depth = strstr(test, "@ d");
-    f->n_prompt = pp ? atoi(pp + 2) : 0;
-    f->n_gen = tg ? atoi(tg + 2) : 0;
-    f->n_depth = depth ? atoi(depth + 3) : 0;
+    f->n_prompt = count_after(test, "pp");
+    f->n_gen = count_after(test, "tg");
+    f->n_depth = count_after(test, "@ d");
 }
 
 static void read_shape(const cJSON *r, struct import_facts *f)
