@@ -4,7 +4,7 @@
 #include "bench/import_print.h"
 #include "bench/scenario.h"
 #include "bench/summary.h"
-#include "engine/base/names.h"
+#include "bench/table.h"
 #include "engine/base/version.h"
 
 #include <ctype.h>
@@ -16,22 +16,11 @@ struct importer {
     struct import_catalogue *catalogue;
     struct import_list list;
     struct store store;
+    enum table_format output;
     bool several_models;
     int32_t n_over_bound; // that their sources do not call traps
     char first_over_bound[300];
 };
-
-static const char *const OUTPUT[] = {"table", "csv", "json", "jsonl", "md"};
-enum { N_OUTPUTS = sizeof OUTPUT / sizeof *OUTPUT };
-
-static bool check_output(const char *output, struct error *e)
-{
-    for (int i = 0; i < N_OUTPUTS; i++)
-        if (!strcmp(output, OUTPUT[i]))
-            return true;
-    return error_set(e, ERROR_USAGE,
-                     "'%.60s' is no kind of output, expected table, csv, json, jsonl or md (the folder is --out)", output);
-}
 
 static const char *text_of(const char *option)
 {
@@ -197,19 +186,13 @@ static bool add_row(struct importer *m, const struct import_facts *f, struct err
 
 static void print(const struct importer *m)
 {
-    const char *output = m->options->json ? "json" : m->options->output;
-    if (!strcmp(output, "csv"))
-        import_print_csv(stdout, &m->store);
-    else if (!strcmp(output, "json"))
-        summary_json(stdout, &m->store);
-    else if (!strcmp(output, "jsonl"))
-        import_print_jsonl(stdout, &m->store);
-    else if (!strcmp(output, "md"))
-        import_print_markdown(stdout, &m->store);
-    else {
-        import_print_table(stdout, &m->store);
-        import_print_summary(stdout, &m->store);
+    if (table_is_data(m->output)) {
+        summary_rows(stdout, m->output, &m->store);
+        return;
     }
+    import_print_table(stdout, &m->store, m->output == TABLE_MD);
+    if (m->output == TABLE_TEXT)
+        import_print_summary(stdout, &m->store);
 }
 
 static bool import_all(struct importer *m, struct error *e)
@@ -223,7 +206,7 @@ static bool import_all(struct importer *m, struct error *e)
         cJSON_Delete(meta);
         return false;
     }
-    if (!store_open(&m->store, m->options->folder, &s, false, meta, e))
+    if (!store_open(&m->store, m->options->folder ? m->options->folder : "results", &s, false, meta, e))
         return false;
     bool ok = true;
     for (int32_t i = 0; ok && i < m->list.n; i++)
@@ -244,7 +227,7 @@ bool cmd_import(const struct options *o, struct error *e)
     if (!o->n_args)
         return error_set(e, ERROR_USAGE,
                          "no file, expected results of llama-bench, vLLM, SGLang or a table (kvbench list imports)");
-    if (!check_output(o->output, e) || !(m.catalogue = import_catalogue_open(e)))
+    if (!table_format_of(o, &m.output, e) || !(m.catalogue = import_catalogue_open(e)))
         return false;
     bool ok = read_flags(&m, e) && import_all(&m, e);
     import_free(&m.list);

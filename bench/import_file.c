@@ -40,7 +40,7 @@ const struct import_format *import_format_named(const char *name, struct error *
 }
 
 // A table under way: names of its columns, then rows.
-struct table {
+struct sheet {
     cJSON *list; // of objects
     char *column[MAX_COLUMNS];
     int32_t n_columns, field, line;
@@ -48,14 +48,14 @@ struct table {
     bool failed;
 };
 
-static void table_free(struct table *t)
+static void sheet_free(struct sheet *t)
 {
     for (int32_t i = 0; i < t->n_columns; i++)
         free(t->column[i]);
     cJSON_Delete(t->row);
 }
 
-static void add_cell(struct table *t, const char *text, size_t size)
+static void add_cell(struct sheet *t, const char *text, size_t size)
 {
     int32_t field = t->field++;
     char *copy = field < MAX_COLUMNS ? strndup(text ? text : "", size) : NULL;
@@ -73,7 +73,7 @@ static void add_cell(struct table *t, const char *text, size_t size)
     free(copy);
 }
 
-static void end_row(struct table *t)
+static void end_row(struct sheet *t)
 {
     if (t->row && t->row->child)
         cJSON_AddItemToArray(t->list, t->row);
@@ -95,7 +95,7 @@ static void on_csv_row(int end, void *self)
     end_row(self);
 }
 
-static bool read_csv(struct table *t, const char *text, size_t size)
+static bool read_csv(struct sheet *t, const char *text, size_t size)
 {
     struct csv_parser parser;
     if (csv_init(&parser, CSV_APPEND_NULL))
@@ -121,7 +121,7 @@ static bool holds_only(const char *at, const char *stop, const char *set)
 }
 
 // | model | size | ... |, with a line of dashes below the names.
-static bool read_markdown(struct table *t, const char *text, size_t size)
+static bool read_markdown(struct sheet *t, const char *text, size_t size)
 {
     const char *end = text + size;
     for (const char *at = text, *stop; at < end; at = stop + 1) {
@@ -143,7 +143,7 @@ static bool read_markdown(struct table *t, const char *text, size_t size)
 }
 
 // The cells of one parenthesis: names, or texts in quotes. Returns behind it, or NULL.
-static const char *read_tuple(struct table *t, const char *at, const char *end)
+static const char *read_tuple(struct sheet *t, const char *at, const char *end)
 {
     while (at < end && *at != ')') {
         at += *at == '(' || *at == ',' || isspace((unsigned char)*at);
@@ -166,7 +166,7 @@ static const char *read_tuple(struct table *t, const char *at, const char *end)
 }
 
 // INSERT INTO llama_bench (a, b) VALUES ('1', '2');
-static bool read_sql(struct table *t, const char *text, size_t size)
+static bool read_sql(struct sheet *t, const char *text, size_t size)
 {
     const char *end = text + size;
     for (const char *at = text, *stop; at < end; at = stop + 1) {
@@ -234,7 +234,7 @@ static bool read_json(cJSON *list, const char *text, size_t size, const char *wh
 static bool read_records(cJSON *list, const char *text, size_t size, const char *where, struct error *e)
 {
     size_t skip = 0;
-    struct table t = {.list = list};
+    struct sheet t = {.list = list};
     if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) // what Excel puts in front
         skip = 3;
     while (skip < size && isspace((unsigned char)text[skip]))
@@ -249,7 +249,7 @@ static bool read_records(cJSON *list, const char *text, size_t size, const char 
     bool sql = memmem(text, size < 1 << 16 ? size : 1 << 16, "INSERT INTO", 11);
     bool ok = sql ? read_sql(&t, text, size) : *text == '|' ? read_markdown(&t, text, size) : read_csv(&t, text, size);
     ok = ok && !t.failed;
-    table_free(&t);
+    sheet_free(&t);
     return ok || error_set(e, ERROR_FILE, "'%s': not a table that can be read", where);
 }
 

@@ -67,7 +67,7 @@ static void add_step(struct pricer *p, const struct prediction *step, double tim
 {
     struct prediction *sum = &p->out->prediction;
     struct cost cost = step->cost;
-    double bytes = (double)cost_bytes(&cost), kept = (double)(p->w->hw->cache_bytes + cost.expert_spread_bytes);
+    double bytes = (double)cost_bytes(&cost), kept = (double)(hardware_cache(p->w->hw) + cost.expert_spread_bytes);
     p->kept += times * (kept < bytes ? kept : bytes);
     sum->bound_ns += times * step->bound_ns;
     sum->floor_ns += times * step->floor_ns;
@@ -160,7 +160,7 @@ static void bind_by_totals(struct pricer *p)
     p->out->datasheet_ns = roofline_bound(&p->printed, &total, false).ns;
     if (p->w->kind != IMPORT_SERVE)
         return;
-    struct roof_time roof = roofline_attainable(p->w->hw, &sum->cost);
+    struct roof_time roof = roofline_attainable(p->w->hw, &sum->cost, false);
     sum->roof_ns = sum->roof_total_ns = roof.ns;
     sum->floor_ns = 0;
     snprintf(sum->limit, sizeof sum->limit, "%s", roof.limit);

@@ -1,6 +1,7 @@
 #include "bench/import_print.h"
 
 #include "bench/rows.h"
+#include "bench/table.h"
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
 
@@ -117,88 +118,21 @@ static const struct heading {
 };
 enum { N_COLUMNS = sizeof COLUMN / sizeof *COLUMN };
 
-static void print_line(FILE *f, const struct result *r, const int width[N_COLUMNS])
+void import_print_table(FILE *f, const struct store *s, bool markdown)
 {
-    for (int c = 0; c < N_COLUMNS; c++) {
-        cell text;
-        if (r)
-            COLUMN[c].put(text, r);
-        else
-            snprintf(text, CELL, "%s", COLUMN[c].name);
-        fprintf(f, COLUMN[c].left ? "%s%-*s" : "%s%*s", c ? "  " : "", c == N_COLUMNS - 1 ? 0 : width[c], text);
-    }
-    fputs("\n", f);
-}
-
-void import_print_table(FILE *f, const struct store *s)
-{
-    int width[N_COLUMNS];
-    for (int c = 0; c < N_COLUMNS; c++) {
-        cell text;
-        width[c] = (int)strlen(COLUMN[c].name);
-        for (int32_t i = 0; i < s->n_rows; i++) {
-            COLUMN[c].put(text, &s->row[i].result);
-            width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
-        }
-    }
-    print_line(f, NULL, width);
-    for (int32_t i = 0; i < s->n_rows; i++) {
-        print_line(f, &s->row[i].result, width);
-        if (*s->row[i].result.reason)
-            fprintf(f, "    %s\n", s->row[i].result.reason);
-    }
-}
-
-// Bars within cells would end them.
-static void print_cell(FILE *f, const char *text)
-{
-    fputs(" ", f);
-    for (; *text; text++)
-        fputs(*text == '|' ? "\\|" : (char[2]){*text}, f);
-    fputs(" |", f);
-}
-
-void import_print_markdown(FILE *f, const struct store *s)
-{
-    fputs("|", f);
+    struct table t = {.n_columns = 0};
     for (int c = 0; c < N_COLUMNS; c++)
-        print_cell(f, COLUMN[c].name);
-    fputs(" reason |\n|", f);
-    for (int c = 0; c < N_COLUMNS; c++)
-        fputs(COLUMN[c].left ? "---|" : "--:|", f);
-    fputs("---|\n", f);
+        table_column(&t, COLUMN[c].name, COLUMN[c].left, false);
     for (int32_t i = 0; i < s->n_rows; i++) {
-        fputs("|", f);
         for (int c = 0; c < N_COLUMNS; c++) {
             cell text;
             COLUMN[c].put(text, &s->row[i].result);
-            print_cell(f, text);
+            table_cell(&t, "%s", text);
         }
-        print_cell(f, s->row[i].result.reason);
-        fputs("\n", f);
+        table_note(&t, s->row[i].result.reason);
     }
-}
-
-void import_print_csv(FILE *f, const struct store *s)
-{
-    int32_t n;
-    const struct column *column = result_columns(&n);
-    csv_header(f, column, n);
-    for (int32_t i = 0; i < s->n_rows; i++)
-        csv_row(f, column, n, &s->row[i].result);
-}
-
-void import_print_jsonl(FILE *f, const struct store *s)
-{
-    int32_t n;
-    const struct column *column = result_columns(&n);
-    for (int32_t i = 0; i < s->n_rows; i++) {
-        cJSON *json = row_json(column, n, &s->row[i].result);
-        char *text = cJSON_PrintUnformatted(json);
-        fprintf(f, "%s\n", text ? text : "{}");
-        free(text);
-        cJSON_Delete(json);
-    }
+    table_print(f, &t, markdown);
+    table_free(&t);
 }
 
 // "decode: 80 rows at 9 to 97 % of the roof, median 58 %": and how far off the roof is where it is taken for a forecast.

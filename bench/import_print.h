@@ -4,10 +4,7 @@
 
 #include "bench/store.h"
 
-void import_print_table(FILE *f, const struct store *s);
-void import_print_markdown(FILE *f, const struct store *s);
-void import_print_csv(FILE *f, const struct store *s);
-void import_print_jsonl(FILE *f, const struct store *s);
+void import_print_table(FILE *f, const struct store *s, bool markdown);
 
 // Counts, fractions of the roof by phase with the error of the roof as a forecast, assumptions, rows that need a look.
 void import_print_summary(FILE *f, const struct store *s);

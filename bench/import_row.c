@@ -1,6 +1,7 @@
 // What came of a row: its shape, its times, the roof beside them, the verdict.
 #include "bench/import_job.h"
 #include "bench/rows.h"
+#include "bench/trust.h"
 #include "engine/base/stats.h"
 
 #include <math.h>
@@ -118,18 +119,31 @@ static void put_roof(struct import_job *j)
     r->model_bytes = (int64_t)((double)plan_weight_bytes(&j->plan) * j->work.weight_scale);
 }
 
-static void put_noise(struct import_job *j)
+// What the samples say of themselves; nobody watched the machine meanwhile.
+static unsigned judge_samples(struct import_job *j)
 {
     struct result *r = j->row;
     double p90 = stats_quantile(j->f.sample_ns, j->f.n_samples, 0.9),
            p10 = stats_quantile(j->f.sample_ns, j->f.n_samples, 0.1);
-    double spread = (p90 - p10) / r->median_ns, width = (r->median_high_ns - r->median_low_ns) / r->median_ns;
-    put(r->verdict, j->f.n_samples < ENOUGH_SAMPLES ? "undersampled" : "ok");
-    if (j->f.n_samples >= ENOUGH_SAMPLES && (width > NOISY_INTERVAL || spread > NOISY_SPREAD)) {
-        put(r->verdict, "noisy");
-        import_say(r->reason, sizeof r->reason, "the median's interval spans %.0f %% of it, the samples %.0f %%",
-                   100 * width, 100 * spread);
-    }
+    struct judgement out;
+    trust_judge(&(struct evidence){.n_samples = j->f.n_samples,
+                                   .median_ns = r->median_ns,
+                                   .interval = (r->median_high_ns - r->median_low_ns) / r->median_ns,
+                                   .spread = (p90 - p10) / r->median_ns,
+                                   .bound_ns = NAN,
+                                   .waited = NAN,
+                                   .other = NAN,
+                                   .steal = NAN,
+                                   .usual_steal = NAN,
+                                   .clock_drift = NAN,
+                                   .arithmetic = NAN,
+                                   .arithmetic_drift = NAN,
+                                   .read = NAN,
+                                   .step_bytes = NAN,
+                                   .kept_bytes = NAN},
+                &out);
+    put(r->reason, out.reason);
+    return out.codes;
 }
 
 // What usually stands behind a number that physics excludes.
@@ -152,17 +166,17 @@ static const char *suspicion(const struct import_job *j)
 static void put_verdict(struct import_job *j)
 {
     struct result *r = j->row;
-    put(r->verdict, "reported");
-    if (j->f.n_samples)
-        put_noise(j);
+    unsigned codes = j->f.n_samples ? judge_samples(j) : 0;
     if (r->median_ns * (1 + j->f.rounding) < r->bound_ns) {
-        put(r->verdict, "over-bound");
+        codes |= 1u << TRUST_OVER_BOUND;
         import_say(r->reason, sizeof r->reason, "%.3g times what hard peaks allow: %s", r->bound_ns / r->median_ns,
                    suspicion(j));
     } else if (r->median_ns * (1 + j->f.rounding) < r->datasheet_ns)
         import_say(r->reason, sizeof r->reason, "%.3g times the printed datasheet, which clocks and accumulation may exceed",
                    r->datasheet_ns / r->median_ns);
-    if (r->roof_fraction > 1.005 && strcmp(r->verdict, "over-bound"))
+    put(r->verdict, codes || j->f.n_samples ? trust_verdict(codes) : "reported");
+    trust_codes_print(codes, r->codes);
+    if (r->roof_fraction > 1.005 && !(codes & 1u << TRUST_OVER_BOUND))
         import_say(r->reason, sizeof r->reason,
                    "%.3g times as fast as its roof: data in caches, or another way to use the device", r->roof_fraction);
     if (j->f.trap)

@@ -247,7 +247,7 @@ bool roofline_price_costs(const struct hardware *hw, struct op_price *ops, int32
         cost_add(&total, &ops[i].cost);
     if (!roofline_check(hw, &total, e))
         return false;
-    struct ceilings best = best_ceilings(hw, &total);
+    struct ceilings best = best_ceilings(hw, &total, cost_bytes(&total));
     price_ops(&best, n, ops);
     predict_from_ops(ops, n, hw, out);
     return true;

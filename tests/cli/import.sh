@@ -47,7 +47,7 @@ refused 2 'no file' 'no file'
 refused 2 'a file that is not there' none.json "$WORK/none.json"
 refused 2 'a folder' tests tests
 refused 2 'an unknown format' "did you mean 'llama-bench'" $G/llama-bench.csv --format lama-bench
-refused 2 'an unknown output' 'expected table, csv' $G/table.csv -o xml
+refused 2 'an unknown output' 'expected csv, json' $G/table.csv -o xml
 refused 2 'a model that the user misspelled' "'--model'.*llama-3-8b" $G/table.csv --model llama-3-8c
 refused 2 'hardware that the user misspelled' "'--hardware'.*h100-sxm" $G/table.csv --hardware h100-sxn
 refused 2 'a list where one value is meant' 'expected one' $G/vllm-latency.json -b 1,2
