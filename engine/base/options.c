@@ -47,7 +47,7 @@ static bool misplaced_option(const char *flag, struct error *e)
 {
     static const char *const COMMAND[] = {"sweep",   "run",     "predict", "ceilings", "generate",   "tokenize",
                                           "verify",  "list",    "kvcalc",  "plot",     "perplexity", "export",
-                                          "inspect", "explain", "compare", "import"}; // by bit
+                                          "inspect", "explain", "compare", "doctor",   "report",     "import"}; // by bit
     const struct row *row = find_row(~0, flag);
     char where[160] = "";
     for (size_t i = 0; i < sizeof COMMAND / sizeof *COMMAND; i++)
