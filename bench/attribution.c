@@ -63,7 +63,7 @@ static int32_t executed_spans(const struct trace_row *row, int32_t n_rows, struc
     return n;
 }
 
-static void label_of(const struct plan *plan, const struct span *span, char *out, size_t size)
+void attribution_label(const struct plan *plan, const struct span *span, char *out, size_t size)
 {
     size_t used = 0;
     *out = 0;
@@ -139,7 +139,7 @@ static bool add_prediction(struct attribution *a, const struct step_view *v, str
 static struct attribution_op *op_of_span(struct attribution *a, const struct plan *plan, const struct span *span)
 {
     char label[sizeof a->op->label];
-    label_of(plan, span, label, sizeof label);
+    attribution_label(plan, span, label, sizeof label);
     return find_op(a, label, span->kernel);
 }
 

@@ -60,6 +60,9 @@ void attribution_finish(struct attribution *a, int64_t traced_ns, int64_t median
 // still sum to T4. The others only say how far an operation varied. Samples whose spans differ are left out.
 void attribution_choose(struct attribution *sample, int32_t n, int64_t median_ns);
 
+// Operations of a span by op_label, joined by '+'.
+void attribution_label(const struct plan *plan, const struct span *span, char *out, size_t size);
+
 // Sum of the differences that mean something: T6 - T0, or T6 - T2 without hard peaks.
 int64_t attribution_total_ns(const struct attribution *a);
 

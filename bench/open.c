@@ -168,8 +168,13 @@ static bool choose_types(struct opened *o, const struct open_request *request, s
     return true;
 }
 
-static bool choose_model(struct opened *o, const char *name, struct error *e)
+static bool choose_model(struct opened *o, const struct open_request *request, struct error *e)
 {
+    const char *name = request->model;
+    if (request->spec) {
+        model_open_random(&o->model, request->spec);
+        return true;
+    }
     if (!name)
         return error_set(e, ERROR_USAGE, "'--model' is missing (see kvbench list models)");
     if (!catalogue_open_model(&o->model, name, e))
@@ -211,7 +216,7 @@ static bool choose_backend(struct opened *o, const struct open_request *request,
 bool open_model(struct opened *o, const struct open_request *request, struct error *e)
 {
     *o = (struct opened){0};
-    bool ok = choose_model(o, request->model, e) && choose_types(o, request, e) && (o->plan = make_plan(o, e)) &&
+    bool ok = choose_model(o, request, e) && choose_types(o, request, e) && (o->plan = make_plan(o, e)) &&
               choose_backend(o, request, e) && load_weights(o, request, e);
     if (!ok)
         open_close(o);

@@ -7,8 +7,9 @@
 #include "engine/load/model.h"
 
 struct open_request {
-    const char *model;   // catalogue name or path
-    const char *backend; // NULL or "auto": the best here
+    const char *model;             // catalogue name or path
+    const struct model_spec *spec; // or this shape, with random weights
+    const char *backend;           // NULL or "auto": the best here
     struct backend_options device;
     const char *weights; // a type's name; NULL: the model's own
     const char *compute; // likewise; NULL: f32, which is exact

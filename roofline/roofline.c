@@ -193,6 +193,7 @@ static void price_ops(const struct ceilings *best, int32_t n, struct op_price *o
             span.part[LIMIT_BANDWIDTH] +=
                 (double)cost->act_bytes / hardware_stream(best->hw, cost->act_distance).value * 1e9;
         ops[i].roof_ns = longest(&roof);
+        ops[i].bytes_ns = roof.part[LIMIT_BANDWIDTH], ops[i].flops_ns = roof.part[LIMIT_COMPUTE];
         ops[i].limit = LIMIT_NAME[slowest(&roof)];
         ops[i].span_ns = longest(&span);
     }
