@@ -9,6 +9,7 @@ bool cmd_sweep(const struct options *o, struct error *e);
 bool cmd_run(const struct options *o, struct error *e);
 bool cmd_predict(const struct options *o, struct error *e);
 bool cmd_ceilings(const struct options *o, struct error *e);
+bool cmd_bench(const struct options *o, struct error *e);
 bool cmd_explain(const struct options *o, struct error *e);
 bool cmd_doctor(const struct options *o, struct error *e);
 bool cmd_generate(const struct options *o, struct error *e);

@@ -347,7 +347,7 @@ static bool finish_shape(const struct session_of_job *j, const struct subject_sh
 {
     int32_t first_row = j->k->n_rows;
     for (int32_t g = 0; g < s->n_groups; g++)
-        if ((!j->job->attention_only || strstr(s->group[g].label, "attn")) && !put_row(j, s, &s->group[g], e))
+        if ((!j->job->attention_only || !strcmp(s->group[g].label, "attn")) && !put_row(j, s, &s->group[g], e))
             return false;
     return !j->job->fits || put_records(j, s, first_row, e);
 }

@@ -113,9 +113,6 @@ struct kernels {
 bool kernels_measure(struct kernels *k, const struct kernel_jobs *jobs, struct error *e);
 void kernels_free(struct kernels *k); // accepts zeroed
 
-// OpenBLAS (f32) and oneDNN, where there is one, at the shapes of the rows that are there: more rows.
-bool kernels_compare(struct kernels *k, const struct kernel_jobs *jobs, struct error *e);
-
 // Everything but `hardware`, `isa`, `tool` and `date` of a fit; pred_ns of the rows.
 bool kernels_fit(struct kernels *k, struct fit *fit, struct error *e);
 

@@ -45,9 +45,9 @@ static const struct row *find_row(int command, const char *flag)
 // An option that exists, but not here.
 static bool misplaced_option(const char *flag, struct error *e)
 {
-    static const char *const COMMAND[] = {"sweep",   "run",     "predict", "ceilings", "generate",   "tokenize",
-                                          "verify",  "list",    "kvcalc",  "plot",     "perplexity", "export",
-                                          "inspect", "explain", "compare", "doctor",   "report",     "import"}; // by bit
+    static const char *const COMMAND[] = {"sweep",   "run",    "predict", "ceilings",   "generate", "tokenize", "verify",
+                                          "list",    "kvcalc", "plot",    "perplexity", "export",   "inspect",  "explain",
+                                          "compare", "doctor", "report",  "import",     "bench"}; // by bit
     const struct row *row = find_row(~0, flag);
     char where[160] = "";
     for (size_t i = 0; i < sizeof COMMAND / sizeof *COMMAND; i++)

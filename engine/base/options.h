@@ -36,11 +36,12 @@ enum command_bit {
     ON_DOCTOR = 1 << 15,
     ON_REPORT = 1 << 16,
     ON_IMPORT = 1 << 17,
+    ON_BENCH = 1 << 18,
     ON_MEASURE = ON_SWEEP | ON_RUN,
     ON_SHAPE = ON_RUN | ON_PREDICT,
-    ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE | ON_IMPORT,
+    ON_ROWS = ON_MEASURE | ON_PREDICT | ON_EXPLAIN | ON_COMPARE | ON_IMPORT | ON_BENCH,
     ON_MODEL = ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,
-    ON_ENGINE = ON_MODEL | ON_CEILINGS,
+    ON_ENGINE = ON_MODEL | ON_CEILINGS | ON_BENCH,
 };
 
 // kind: flag (bool), int (int32_t), real (double), text (const char *), ints (struct int_list), texts (struct text_list).
@@ -58,7 +59,8 @@ enum command_bit {
     X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
-    X(isa, text, "--isa", "auto", ON_MODEL, "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")        \
+    X(isa, text, "--isa", "auto", ON_MODEL | ON_BENCH,                                                                      \
+      "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")                                              \
     X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE | ON_IMPORT, "prefill: tokens per sequence; 0: no prefill")             \
     X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE | ON_IMPORT, "decode steps of one token each after --n-depth; 0: no decode")  \
     X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE | ON_IMPORT, "positions in the KV before the step (context - 1)")         \
@@ -68,7 +70,7 @@ enum command_bit {
     X(load, int, "-b,--batch", "0", ON_KVCALC, "requests in the priced decode step; 0: as many as fit")                     \
     X(context, ints, "-c,--context", "", ON_SHAPE | ON_KVCALC | ON_IMPORT,                                                  \
       "positions attended by a decode step, the new token included")                                                        \
-    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT | ON_IMPORT,                          \
+    X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT | ON_IMPORT | ON_BENCH,               \
       "weight types (kvbench list formats); default: the model's own")                                                      \
     X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY | ON_IMPORT,                    \
       "KV types (both K and V): f32, bf16, f16, int8; predict: any")                                                        \
@@ -99,7 +101,8 @@ enum command_bit {
     X(verify, flag, "--verify", "", ON_KVCALC, "allocates the cache in the engine's own block pool and compares")           \
     X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS,                                        \
       "samples per point (ceilings: moments)")                                                                              \
-    X(quick, flag, "--quick", "", ON_CEILINGS, "only what roofs are made of: reads, cache levels, peaks")                   \
+    X(quick, flag, "--quick", "", ON_CEILINGS | ON_BENCH,                                                                   \
+      "ceilings: only what roofs are made of: reads, cache levels, peaks; bench: one model, few shapes, no fit")            \
     X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
     X(seconds, real, "--seconds", "2", ON_MEASURE, "time to spend per point, at most --repetitions samples")                \
     X(timeout, real, "--timeout", "60", ON_MEASURE, "seconds after which a point is given up")                              \
@@ -113,10 +116,10 @@ enum command_bit {
       "point (its key, a part of it that fits no other, or its number) to write a Chrome trace of: NAME.trace.json")        \
     X(dry_run, flag, "--dry-run", "", ON_MEASURE, "list points with memory and expected time; measure nothing")             \
     X(ops, flag, "--ops", "", ON_PREDICT, "one row per operation")                                                          \
-    X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT, "of random weights, KV and sampling")                                 \
+    X(seed, int, "--seed", "1", ON_MODEL | ON_EXPORT | ON_BENCH, "of random weights, KV and sampling")                      \
     X(out, text, "-o,--out", "", ON_CEILINGS | ON_REPORT,                                                                   \
       "ceilings: JSON file; report: HTML file, default beside the result, - for standard output")                           \
-    X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT | ON_IMPORT,                                                       \
+    X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT | ON_IMPORT | ON_BENCH,                                            \
       "folder for the results; sweep, import: default results/; run: default none, they are printed only; predict: CSV "    \
       "file")                                                                                                               \
     X(output, text, "-o,--output", "text", ON_ROWS, "what to print: text, md, csv, json, jsonl")                            \
