@@ -1,9 +1,9 @@
 // kvbench bench: each kernel beside its floor, and the fit that `pred` is made of.
 #include "bench/command.h"
 #include "bench/environment.h"
+#include "bench/fitted.h"
 #include "bench/kernels_table.h"
 #include "bench/open.h"
-#include "bench/predictor.h"
 #include "bench/store.h"
 #include "bench/table.h"
 #include "engine/base/file.h"
@@ -109,7 +109,7 @@ static bool make_fit(struct kernels *k, struct fit *fit, const char *folder, con
     snprintf(fit->isa, sizeof fit->isa, "%s", k->isa);
     snprintf(fit->tool, sizeof fit->tool, "%s", kvbench_version);
     snprintf(fit->date, sizeof fit->date, "%s", now);
-    predictor_path(folder, k->device.threads, path);
+    fitted_path(folder, k->device.threads, path);
     return fit_save(fit, path, e);
 }
 

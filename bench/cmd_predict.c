@@ -6,6 +6,7 @@
 #include "bench/table.h"
 #include "engine/base/file.h"
 #include "engine/base/units.h"
+#include "engine/cpu/cpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct predictor {
     const struct options *options;
     const struct scenario *scenario;
     struct hardware hardware;
+    struct fitted fitted; // of this machine, where the hardware is it
     struct planner planner;
     struct backend simulator;
     enum table_format format;
@@ -73,6 +75,21 @@ static bool forecast_ops(struct predictor *p, const struct plan *plan, const str
     return ok;
 }
 
+// What the fit of this machine makes of it, where there is one.
+static bool forecast_time(const struct predictor *p, const struct plan *plan, const struct point *point, struct result *r,
+                          struct error *e)
+{
+    char missing[FIT_NAME];
+    double ns;
+    if (!p->fitted.known)
+        return true;
+    if (!point_predict(&p->fitted, plan, point, &p->hardware, &ns, missing, e))
+        return false;
+    if (ns > 0)
+        r->pred_ns = ns;
+    return true;
+}
+
 static bool forecast_point(struct predictor *p, const struct point *point, struct forecast *out, struct error *e)
 {
     struct prediction price;
@@ -87,6 +104,8 @@ static bool forecast_point(struct predictor *p, const struct point *point, struc
     snprintf(out->row.verdict, sizeof out->row.verdict, "predicted");
     out->row.spans_ns = price.spans_ns;
     out->row.act_bytes = (double)price.cost.act_bytes;
+    if (!forecast_time(p, plan, point, &out->row, e))
+        return false;
     out->row.tokens_per_s = row_tokens(&out->row) / price.roof_ns * 1e9;
     out->memory = points_memory(plan, &point, 1);
     out->row.memory_bytes = (int64_t)out->memory.total;
@@ -123,12 +142,13 @@ static void flush_table(struct predictor *p)
     table_free(&p->table);
 }
 
+#define PREDICTED "pred ms" // shown where there is a fit
 static const struct {
     const char *name;
     bool left, optional;
-} HEADING[] = {{"phase", true, false}, {"batch", false, false},    {"shape", true, false},    {"kv", true, false},
-               {"block", false, true}, {"bound ms", false, false}, {"roof ms", false, false}, {"tokens/s", false, false},
-               {"limit", true, false}, {"KV share", false, false}};
+} HEADING[] = {{"phase", true, false},     {"batch", false, false},    {"shape", true, false},    {"kv", true, false},
+               {"block", false, true},     {"bound ms", false, false}, {"roof ms", false, false}, {PREDICTED, false, false},
+               {"tokens/s", false, false}, {"limit", true, false},     {"KV share", false, false}};
 
 // Model, types and machine stand above the rows they hold for.
 static void begin_table(struct predictor *p, const struct result *r)
@@ -147,7 +167,8 @@ static void begin_table(struct predictor *p, const struct result *r)
         printf(p->format == TABLE_MD ? "%s**%s**\n\n" : "%s%s\n", *p->heading ? "\n" : "", heading);
     memcpy(p->heading, heading, sizeof heading);
     for (size_t c = 0; c < sizeof HEADING / sizeof *HEADING; c++)
-        table_column(&p->table, HEADING[c].name, HEADING[c].left, HEADING[c].optional);
+        if (p->fitted.known || strcmp(HEADING[c].name, PREDICTED))
+            table_column(&p->table, HEADING[c].name, HEADING[c].left, HEADING[c].optional);
 }
 
 // Times are those of the whole shape: of all its steps.
@@ -155,7 +176,7 @@ static void add_row(struct predictor *p, const struct forecast *f)
 {
     const struct result *r = &f->row;
     struct table *t = &p->table;
-    char bound[24], roof[24], kv[64], shape[64];
+    char bound[24], roof[24], pred[24], kv[64], shape[64];
     begin_table(p, r);
     row_shape(r, shape);
     row_kv(r, kv);
@@ -166,6 +187,8 @@ static void add_row(struct predictor *p, const struct forecast *f)
     table_cell(t, "%lld", (long long)r->block);
     table_cell(t, "%s", r->bound_ns > 0 ? format_ms(r->bound_ns, bound) : "-");
     table_cell(t, "%s", format_ms(r->roof_ns, roof));
+    if (p->fitted.known)
+        table_cell(t, "%s", r->pred_ns > 0 ? format_ms(r->pred_ns, pred) : "-");
     table_cell(t, "%.1f", r->tokens_per_s);
     table_cell(t, "%s", r->limit);
     table_cell(t, "%.3f", r->kv_read_bytes / (r->weight_bytes + r->kv_read_bytes + r->kv_write_bytes));
@@ -225,11 +248,16 @@ static bool predict_on(struct predictor *p, const char *hardware, const struct p
     if (!hardware_load(&p->hardware, hardware, e) || !roofline_backend_open(&p->simulator, &p->hardware, NULL, NULL, e))
         return false;
     p->planner.on_cpu = !strcmp(p->hardware.kind, "cpu");
+    if (p->planner.on_cpu)
+        fitted_find(&p->fitted, "results", 0, &p->hardware, cpu_isa_best());
+    if (p->fitted.known && *p->fitted.reason)
+        fprintf(stderr, "kvbench: %s\n", p->fitted.reason);
     ceilings_warning(&p->hardware, warning);
     if (*warning)
         fprintf(stderr, "kvbench: %s\n", warning);
     bool ok = print_points(p, points, e);
     backend_close(&p->simulator);
+    fitted_free(&p->fitted);
     return ok;
 }
 

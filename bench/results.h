@@ -61,7 +61,8 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(roof_total_ns, real, "ns", "max of the whole step's totals at attainable ceilings")                                   \
     X(roof_source, text, "", "ceilings behind roof: attainable, datasheet or hard")                                         \
     X(limit, text, "", "what most of the roof is: bandwidth, compute or link")                                              \
-    X(pred_ns, real, "ns", "roof with fitted kernel efficiencies; empty until fitted")                                      \
+    X(pred_ns, real, "ns", "the executed kernels' fitted times at the ceilings in NAME.roofs.csv; empty without a fit")     \
+    X(pred_fraction, real, "", "median of pred / sample, each pred at the ceiling probed beside its sample")                \
     X(roof_fraction, real, "",                                                                                              \
       "median of roof / sample, each roof at the ceiling probed beside its sample; roof_ns / median_ns is less where a "    \
       "neighbour lowered the probes")                                                                                       \

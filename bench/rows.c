@@ -156,16 +156,22 @@ void row_priced(struct result *r, const struct prediction *p)
     r->effective_GFLOPps = r->flops / r->median_ns;
 }
 
-// The roof where the ceiling that limits it is what a probe has just found.
-static bool roof_at(const struct row_context *c, const struct subject *s, double probe, double *roof_ns, struct error *e)
+// The hardware where the ceiling that limits the roof is what a probe has just found.
+static struct hardware hardware_at(const struct row_context *c, const struct subject *s, double probe)
 {
     struct hardware hw = *c->hw;
-    struct prediction p;
     enum dtype type = hardware_compute_type(&hw, s->probe_type);
-    if (s->probes_flops)
+    if (probe > 0 && s->probes_flops)
         hw.peak[ROOF_ATTAINABLE][type].value = probe;
-    else
+    else if (probe > 0)
         hardware_set_stream(&hw, s->price.stream_bytes, probe);
+    return hw;
+}
+
+static bool roof_at(const struct row_context *c, const struct subject *s, double probe, double *roof_ns, struct error *e)
+{
+    struct hardware hw = hardware_at(c, s, probe);
+    struct prediction p;
     if (!point_price(c->plan, s->point, &hw, &p, e))
         return false;
     *roof_ns = p.roof_ns;
@@ -193,6 +199,27 @@ static bool put_fraction(struct result *r, const struct row_context *c, const st
         r->roof_high_ns = stats_quantile(roof, s->n_samples, 0.9);
     }
     free(roof);
+    return ok;
+}
+
+// At the ceilings of the file, and as each sample's moment would have it.
+static bool put_prediction(struct result *r, const struct row_context *c, const struct subject *s, struct error *e)
+{
+    char missing[FIT_NAME];
+    double *fraction = calloc((size_t)s->n_samples + 1, sizeof *fraction), ns = 0;
+    bool ok = fraction ? point_predict(c->fitted, c->plan, s->point, c->hw, &ns, missing, e)
+                       : error_set(e, ERROR_MEMORY, "no memory for %d samples", s->n_samples);
+    r->pred_ns = or_unknown(ns);
+    if (ok && !(ns > 0))
+        add_reason(r, "no pred: '%s' was never fitted", missing);
+    for (int32_t i = 0; ok && ns > 0 && i < s->n_samples; i++) {
+        struct hardware hw = hardware_at(c, s, s->probe[i]);
+        ok = point_predict(c->fitted, c->plan, s->point, &hw, &ns, missing, e);
+        fraction[i] = ns / s->sample_ns[i];
+    }
+    if (ok && ns > 0)
+        r->pred_fraction = stats_median(fraction, s->n_samples);
+    free(fraction);
     return ok;
 }
 
@@ -249,7 +276,7 @@ bool row_measured(struct result *r, const struct row_context *c, const struct su
         return false;
     if (s->has_price) {
         row_priced(r, &s->price);
-        if (!put_fraction(r, c, s, e))
+        if (!put_fraction(r, c, s, e) || (c->fitted && !put_prediction(r, c, s, e)))
             return false;
     }
     put_attribution(r, s);

@@ -2,6 +2,7 @@
 #ifndef BENCH_ROWS_H
 #define BENCH_ROWS_H
 
+#include "bench/fitted.h"
 #include "bench/measure.h"
 #include "bench/results.h"
 
@@ -12,13 +13,14 @@
 struct row_context {
     const struct scenario *scenario;
     const struct plan *plan;
-    const char *backend, *isa;  // isa: or NULL
-    const struct hardware *hw;  // the roof's, or NULL
-    int32_t threads;            // used; 0: unknown
-    uint64_t memory_bytes;      // held by the backend
-    int64_t load_ns, repack_ns; // of the weights; load_ns 0: none were loaded
-    uint64_t cache_bytes;       // last-level caches of the CPUs used; 0: unknown, or not this machine's roof
-    bool crowded;               // more threads than CPUs
+    const char *backend, *isa;   // isa: or NULL
+    const struct hardware *hw;   // the roof's, or NULL
+    const struct fitted *fitted; // what pred is made of, or NULL
+    int32_t threads;             // used; 0: unknown
+    uint64_t memory_bytes;       // held by the backend
+    int64_t load_ns, repack_ns;  // of the weights; load_ns 0: none were loaded
+    uint64_t cache_bytes;        // last-level caches of the CPUs used; 0: unknown, or not this machine's roof
+    bool crowded;                // more threads than CPUs
     // What watched and counted its points; or NULL.
     const struct watch *watch;
     const struct counters *counters;

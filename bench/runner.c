@@ -439,7 +439,14 @@ static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
     r->has_probe = r->has_hardware && ceiling_probe_open(&r->probe, &r->hardware, &options, e);
     r->read = (struct ceiling_best){0};
     memset(r->peak, 0, sizeof r->peak);
-    return r->has_probe && store_hardware(r->store, &r->hardware, e);
+    if (!r->has_probe)
+        return false;
+    if (u->context.isa && r->ceilings_folder)
+        fitted_find(&r->fitted, r->ceilings_folder, options.threads, &r->hardware, u->context.isa);
+    if (*r->fitted.reason)
+        store_note(r->store, "%s", r->fitted.reason);
+    u->context.fitted = r->fitted.known ? &r->fitted : NULL;
+    return store_hardware(r->store, &r->hardware, e);
 }
 
 // What watches and counts, once all threads are there: the backend's and the probe's.
@@ -470,6 +477,7 @@ static void close_unit(struct runner *r, struct unit *u)
         note_raises(r);
         ceiling_probe_close(&r->probe);
     }
+    fitted_free(&r->fitted);
     r->has_probe = r->has_hardware = false;
 }
 

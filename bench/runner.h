@@ -31,6 +31,7 @@ struct runner {
     // While it runs.
     struct ceiling_probe probe;
     bool has_probe;
+    struct fitted fitted;                        // of the unit's threads
     struct ceiling_best read, peak[DTYPE_COUNT]; // of the probes beside samples, with these threads
     char raised[160];                            // for the reason of the row that is next: which ceiling, from where
     int64_t began_ns;

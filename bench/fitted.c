@@ -1,4 +1,4 @@
-#include "bench/predictor.h"
+#include "bench/fitted.h"
 
 #include "engine/base/file.h"
 #include "engine/base/version.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-void predictor_path(const char *folder, int32_t threads, char out[640])
+void fitted_path(const char *folder, int32_t threads, char out[640])
 {
     char suffix[24] = "";
     if (threads)
@@ -14,7 +14,7 @@ void predictor_path(const char *folder, int32_t threads, char out[640])
     snprintf(out, 640, "%.600s/fit%s.json", folder, suffix);
 }
 
-static void judge(struct predictor *p, const char *path, const struct hardware *hw, const char *isa)
+static void judge(struct fitted *p, const char *path, const struct hardware *hw, const char *isa)
 {
     const struct fit *f = &p->fit;
     p->known = !strcmp(f->hardware, hw->title) && !strcmp(f->isa, isa);
@@ -29,12 +29,12 @@ static void judge(struct predictor *p, const char *path, const struct hardware *
                  kvbench_version);
 }
 
-void predictor_find(struct predictor *p, const char *folder, int32_t threads, const struct hardware *hw, const char *isa)
+void fitted_find(struct fitted *p, const char *folder, int32_t threads, const struct hardware *hw, const char *isa)
 {
     char path[640];
     struct error e = {0};
-    *p = (struct predictor){0};
-    predictor_path(folder, threads, path);
+    *p = (struct fitted){0};
+    fitted_path(folder, threads, path);
     if (!file_exists(path))
         return;
     if (fit_load(&p->fit, path, &e))
@@ -43,13 +43,13 @@ void predictor_find(struct predictor *p, const char *folder, int32_t threads, co
         snprintf(p->reason, sizeof p->reason, "%.255s", e.message);
 }
 
-void predictor_free(struct predictor *p)
+void fitted_free(struct fitted *p)
 {
     fit_free(&p->fit);
-    *p = (struct predictor){0};
+    *p = (struct fitted){0};
 }
 
-bool point_predict(const struct predictor *p, const struct plan *plan, const struct point *point, const struct hardware *hw,
+bool point_predict(const struct fitted *p, const struct plan *plan, const struct point *point, const struct hardware *hw,
                    double *ns, char missing[FIT_NAME], struct error *e)
 {
     static const struct fit_cover CPU = {.cover = cpu_cover, .kernel_name = cpu_kernel_name};
