@@ -4,7 +4,7 @@
 source tests/cli/lib.sh
 
 run 0 'kvbench --help lists every command' "$KVBENCH" --help
-commands='sweep run predict ceilings doctor generate tokenize verify perplexity inspect export report list'
+commands='sweep run predict ceilings bench doctor generate tokenize verify perplexity inspect export report list'
 for c in $commands; do
     out "kvbench $c"
 done
