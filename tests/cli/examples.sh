@@ -20,7 +20,6 @@ example() { # LINE
     *'kvbench sweep'* | *'kvbench run'*) set -- "$1 --dry-run" ;;
     *'kvbench ceilings'*) set -- "$1 -r 3 --out $WORK/ceilings.json" ;;
     *'kvbench bench'*) return ;; # measures for minutes; tests/cli/bench.sh runs a small one
-    *'kvbench ceilings'*) set -- "$1 --out $WORK/ceilings.json" ;;
     esac
     run 0 "$1" bash -c "$1"
     [ -s "$WORK/out" ] || complain 'it prints nothing'
