@@ -130,11 +130,19 @@ static int64_t count_points(const struct scenario *s)
     return outer * inner;
 }
 
+static bool within_limit(const struct section *s, const struct point *p)
+{
+    int64_t tokens = (int64_t)p->batch * point_step_context(p, point_steps(p) - 1);
+    return !s->max_kv_tokens || tokens <= s->max_kv_tokens;
+}
+
 static void add_sections(struct point_list *list, const struct scenario *s, int32_t model, int32_t weights, int32_t threads)
 {
     for (int32_t i = 0; i < s->n_sections; i++)
         for (int64_t k = 0, n = section_size(&s->section[i]); k < n; k++) {
             struct point p = point_at(&s->section[i], k);
+            if (!within_limit(&s->section[i], &p))
+                continue;
             p.model = model;
             p.own_weights = !s->weights.n;
             p.weights = s->weights.n ? s->weights.value[weights] : DTYPE_F32;
@@ -212,7 +220,8 @@ bool point_list_make(struct point_list *list, const struct scenario *s, struct p
         for (int32_t w = 0; w < at_least_one(s->weights.n); w++)
             for (int32_t t = 0; t < s->threads.n; t++)
                 add_sections(list, s, m, w, t);
-    if (set_keys(list, s, planner, e) && check_unique(list, s, e) && (!filter || keep_matching(list, filter, e)))
+    bool any = list->n || error_set(e, ERROR_USAGE, "'%s': every point has more than 'max_kv_tokens' positions", s->where);
+    if (any && set_keys(list, s, planner, e) && check_unique(list, s, e) && (!filter || keep_matching(list, filter, e)))
         return true;
     point_list_free(list);
     return false;

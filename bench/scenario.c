@@ -194,7 +194,8 @@ static bool read_section(const cJSON *json, const char *where, struct section *o
     struct place p = place_of(where, name, "kv");
     return read_counts(json, where, name, "batch", 1, SCENARIO_MAX_BATCH, &out->batch, e) &&
            read_counts(json, where, name, "block", 0, SCENARIO_MAX_TOKENS, &out->block, e) &&
-           each(json, "kv", &p, SCENARIO_MAX_LIST, one_kv, &out->kv, e);
+           each(json, "kv", &p, SCENARIO_MAX_LIST, one_kv, &out->kv, e) &&
+           json_i32(json, where, "max_kv_tokens", 1, INT32_MAX, &out->max_kv_tokens, e);
 }
 
 static bool section_keys(const cJSON *json, const char *where, const char *name, const char *const *keys, int n,
@@ -208,7 +209,7 @@ static bool section_keys(const cJSON *json, const char *where, const char *name,
 
 static bool read_decode(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "context", "kv", "block", "_comment"};
+    static const char *const KEYS[] = {"batch", "context", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_DECODE);
     struct count_list context = just(512);
     if (!section_keys(json, s->where, "decode", KEYS, COUNT_OF(KEYS), e) || !read_section(json, s->where, out, e) ||
@@ -222,7 +223,7 @@ static bool read_decode(struct scenario *s, const cJSON *json, struct error *e)
 
 static bool read_prefill(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "tokens", "kv", "block", "_comment"};
+    static const char *const KEYS[] = {"batch", "tokens", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_PREFILL);
     return section_keys(json, s->where, "prefill", KEYS, COUNT_OF(KEYS), e) && read_section(json, s->where, out, e) &&
            read_counts(json, s->where, "prefill", "tokens", 1, SCENARIO_MAX_TOKENS, &out->n_prompt, e);
@@ -230,7 +231,7 @@ static bool read_prefill(struct scenario *s, const cJSON *json, struct error *e)
 
 static bool read_generate(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "prompt", "tokens", "cache", "kv", "block", "_comment"};
+    static const char *const KEYS[] = {"batch", "prompt", "tokens", "cache", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_GENERATE);
     struct place p = place_of(s->where, "generate", "cache");
     struct count_list cache = {0};
@@ -395,6 +396,8 @@ static cJSON *section_json(const struct section *s)
         cJSON_AddItemToArray(kv, cJSON_CreateString(text));
     }
     cJSON_AddItemToObject(json, "kv", kv);
+    if (s->max_kv_tokens)
+        cJSON_AddNumberToObject(json, "max_kv_tokens", s->max_kv_tokens);
     return json;
 }
 

@@ -42,6 +42,7 @@ struct section {
     struct count_list block; // tokens per KV block, 0: contiguous
     struct count_list cache; // 0: every step recomputes the whole prefix; 1: the normal way
     struct kv_list kv;
+    int32_t max_kv_tokens; // points of more positions in all sequences together are left out; 0: none
 };
 
 #define SCENARIO_COMMAND_LINE "command line"

@@ -85,6 +85,22 @@ static void test_product(void **state)
     assert_keys(&s, "nocache", &KEY[10], 1);
 }
 
+// The corner of a plane that is too much is left out; what is left out entirely is said.
+static void test_limit_of_positions(void **state)
+{
+    (void)state;
+    struct scenario s =
+        parsed("{\"model\": \"m\", \"decode\": {\"batch\": [1, 4], \"context\": [64, 256], \"max_kv_tokens\": 256}}");
+    static const char *const KEY[] = {"decode/b1/c64/auto/kv-auto/blk16", "decode/b1/c256/auto/kv-auto/blk16",
+                                      "decode/b4/c64/auto/kv-auto/blk16"};
+    assert_keys(&s, NULL, KEY, 3);
+    s.section[0].max_kv_tokens = 63;
+    struct point_list list;
+    struct error e = {0};
+    assert_false(point_list_make(&list, &s, NULL, NULL, &e));
+    assert_non_null(strstr(e.message, "max_kv_tokens"));
+}
+
 static void test_models_weights_threads_are_outer(void **state)
 {
     (void)state;
@@ -335,7 +351,7 @@ static void test_flags_refused(void **state)
 static void test_shipped_scenarios(void **state)
 {
     (void)state;
-    static const char *const NAME[] = {"cpu", "quick", "handbook", "h100", "h200"};
+    static const char *const NAME[] = {"cpu", "cpu-grid", "quick", "handbook", "h100", "h200"};
     for (size_t i = 0; i < sizeof NAME / sizeof *NAME; i++) {
         char path[64];
         struct scenario s;
@@ -354,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_product),
+        cmocka_unit_test(test_limit_of_positions),
         cmocka_unit_test(test_models_weights_threads_are_outer),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_unknown_names),
