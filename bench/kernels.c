@@ -354,19 +354,32 @@ static bool finish_shape(const struct session_of_job *j, const struct subject_sh
 
 // ---- a job
 
+// Two steps at half of the roof, and the probes.
+static double expected_visit_ns(double roof_ns)
+{
+    return PROBE_NS + 2 * 2 * roof_ns;
+}
+
+static double expected_shape_ns(const struct kernels *k, double visit_ns)
+{
+    double all = k->rounds * visit_ns, most = k->point_s * 1e9;
+    return all < most ? all : LEAST_ROUNDS * visit_ns > most ? LEAST_ROUNDS * visit_ns : most;
+}
+
 static bool price_shapes(struct session_of_job *j, struct error *e)
 {
     for (int32_t i = 0; i < j->job->n_shapes; i++) {
         struct prediction price;
         struct subject_shape *s = &j->shape[i];
-        s->point = point_of(&j->job->shape[i]);
         if (!point_price(j->opened->plan, &s->point, j->k->hw, &price, e))
             return false;
         s->streamed = price.stream_bytes;
+        s->expected_ns = expected_visit_ns(price.roof_ns);
     }
     return true;
 }
 
+// The first rounds in any case, the others while there is time.
 static bool measure_shapes(struct session_of_job *j, struct error *e)
 {
     struct kernels *k = j->k;
@@ -375,17 +388,37 @@ static bool measure_shapes(struct session_of_job *j, struct error *e)
     for (int32_t round = 0; round < k->rounds; round++)
         for (int32_t i = 0; i < j->job->n_shapes; i++) {
             struct subject_shape *s = &j->shape[i];
-            bool due = round < LEAST_ROUNDS || (double)s->spent_ns < k->point_s * 1e9;
-            int64_t begin = clock_ns();
-            progress_point(k->progress, round, what, 0, 0, 0, false);
-            if (due && !visit(j, s, e))
+            progress_point(k->progress, k->job_index, what, round, k->rounds, 0, false);
+            if ((round < LEAST_ROUNDS || (double)s->spent_ns < k->point_s * 1e9) && !visit(j, s, e))
                 return error_prefix(e, "'%s' of '%s'", s->point.key, what);
-            (void)begin;
+            progress_done(k->progress, expected_shape_ns(k, s->expected_ns) / k->rounds);
         }
     for (int32_t i = 0; i < j->job->n_shapes; i++)
         if (!finish_shape(j, &j->shape[i], e))
             return false;
     return true;
+}
+
+static void choose_types(struct plan_options *options, const struct kernel_job *job)
+{
+    options->kv_k = options->kv_v = job->kv;
+    options->compute = cpu_compute_of(job->weights);
+    options->compute_of = cpu_compute_of;
+}
+
+static bool measure_job(struct session_of_job *j, const struct point **points, struct error *e)
+{
+    int32_t n = j->job->n_shapes;
+    for (int32_t i = 0; i < n; i++) {
+        j->shape[i].point = point_of(&j->job->shape[i]);
+        points[i] = &j->shape[i].point;
+    }
+    struct kv_config kv = points_kv(points, n);
+    choose_types(&j->opened->options, j->job);
+    bool ok = open_engine(j->opened, &kv, e) && price_shapes(j, e) &&
+              bench_open(&j->bench, &j->opened->engine, &j->k->probe, points, n, j->k->seed, e) && measure_shapes(j, e);
+    bench_close(&j->bench);
+    return ok;
 }
 
 static bool run_job(struct kernels *k, struct opened *opened, const struct kernel_job *job, struct error *e)
@@ -396,24 +429,39 @@ static bool run_job(struct kernels *k, struct opened *opened, const struct kerne
     j.shape = calloc(n, sizeof *j.shape);
     j.ops = calloc(n_ops, sizeof *j.ops);
     j.span = calloc(n_ops, sizeof *j.span);
-    bool ok = (points && j.shape && j.ops && j.span) || no_memory(e);
-    opened->options.kv_k = opened->options.kv_v = job->kv;
-    opened->options.compute = cpu_compute_of(job->weights);
-    opened->options.compute_of = cpu_compute_of;
-    ok = ok && price_shapes(&j, e);
-    for (size_t i = 0; ok && i < n; i++)
-        points[i] = &j.shape[i].point;
-    if (ok) {
-        struct kv_config kv = points_kv(points, job->n_shapes);
-        ok = open_engine(opened, &kv, e) && price_shapes(&j, e) &&
-             bench_open(&j.bench, &opened->engine, &k->probe, points, job->n_shapes, k->seed, e) && measure_shapes(&j, e);
-    }
-    bench_close(&j.bench);
+    bool ok = (points && j.shape && j.ops && j.span) ? measure_job(&j, points, e) : no_memory(e);
     free(points);
     free(j.shape);
     free(j.ops);
     free(j.span);
     return ok;
+}
+
+// What all jobs will take, by their roofs.
+static bool expect_jobs(struct kernels *k, const struct kernel_jobs *jobs, struct error *e)
+{
+    double all = 0;
+    for (int32_t i = 0; i < jobs->n; i++) {
+        const struct kernel_job *job = &jobs->job[i];
+        struct plan plan;
+        struct plan_options options = plan_options_default(job->weights);
+        choose_types(&options, job);
+        if (!plan_make(&plan, &job->spec, &options, e))
+            return false;
+        bool ok = true;
+        for (int32_t s = 0; ok && s < job->n_shapes; s++) {
+            struct prediction price;
+            struct point p = point_of(&job->shape[s]);
+            ok = point_price(&plan, &p, k->hw, &price, e);
+            all += ok ? expected_shape_ns(k, expected_visit_ns(price.roof_ns)) : 0;
+        }
+        plan_free(&plan);
+        if (!ok)
+            return false;
+    }
+    k->progress->n_points = jobs->n;
+    progress_expect(k->progress, all);
+    return true;
 }
 
 static bool same_weights(const struct kernel_job *a, const struct kernel_job *b)
@@ -441,12 +489,15 @@ bool kernels_measure(struct kernels *k, const struct kernel_jobs *jobs, struct e
 {
     struct ceilings_options options = {.threads = k->device.threads, .cpu_list = k->device.cpu_list};
     struct opened opened = {0};
-    bool ok = ceiling_probe_open(&k->probe, k->hw, &options, e);
     k->rounds = k->rounds < MAX_ROUNDS ? k->rounds : MAX_ROUNDS;
+    bool ok = ceiling_probe_open(&k->probe, k->hw, &options, e) && expect_jobs(k, jobs, e);
     for (int32_t i = 0; ok && i < jobs->n; i++) {
+        k->job_index = i;
         if (!i || !same_weights(&jobs->job[i - 1], &jobs->job[i])) {
+            int64_t begin = clock_ns();
             open_close(&opened);
             ok = open_job(k, &opened, &jobs->job[i], e);
+            progress_skip(k->progress, clock_ns() - begin);
         }
         ok = ok && run_job(k, &opened, &jobs->job[i], e);
     }

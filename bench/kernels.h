@@ -108,7 +108,9 @@ struct kernels {
     struct kernel_step *step; // [n_steps] likewise
     int32_t n_steps, step_capacity, n_points;
     char isa[16];
+    // While it runs.
     struct ceiling_probe probe;
+    int32_t job_index;
 };
 bool kernels_measure(struct kernels *k, const struct kernel_jobs *jobs, struct error *e);
 void kernels_free(struct kernels *k); // accepts zeroed
