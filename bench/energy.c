@@ -57,7 +57,7 @@ void energy_open(struct energy *x, const char *root)
     *x = (struct energy){.window_ns = RAPL_WINDOW_NS};
     snprintf(x->root, sizeof x->root, "%s", root);
     for (int i = 0; i < ENERGY_ZONES / 2; i++) {
-        char name[32];
+        char name[48];
         snprintf(name, sizeof name, "intel-rapl:%d", i);
         try_zone(x, name);
         for (int k = 0; k < 4; k++) {
