@@ -118,6 +118,19 @@ static void bare_name(const char *text, char out[176])
     drop_type(out);
 }
 
+// "llama3.3-70b" for "llama-3.3-70b": the first digit behind letters begins a word. False if there is none.
+static bool part_digits(char name[176])
+{
+    size_t n = 0, length = strlen(name);
+    while (isalpha((unsigned char)name[n]))
+        n++;
+    if (n < 3 || !isdigit((unsigned char)name[n]) || length + 2 > 176)
+        return false;
+    memmove(name + n + 1, name + n, length - n + 1);
+    name[n] = '-';
+    return true;
+}
+
 static bool find_model(const struct import_catalogue *c, const char *text, struct meaning *m, struct error *e)
 {
     char name[176], path[1024];
@@ -125,6 +138,8 @@ static bool find_model(const struct import_catalogue *c, const char *text, struc
     if (catalogue_find("models", name, path, sizeof path, e))
         return open_spec(path, m, e);
     const struct catalogue_name *found = catalogue_recognise(c->models, c->n_models, name);
+    if (!found && part_digits(name))
+        found = catalogue_recognise(c->models, c->n_models, name);
     return found && open_spec(found->path, m, e);
 }
 
@@ -221,7 +236,12 @@ static bool find_hardware(const char *text, struct meaning *m, struct error *e)
     if (catalogue_find("hardware", at, path, sizeof path, e))
         return hardware_load(&m->hw, path, e);
     plain_device(at, name);
-    return *name && catalogue_find("hardware", name, path, sizeof path, &plain) && hardware_load(&m->hw, path, e);
+    char branded[192];
+    snprintf(branded, sizeof branded, "NVIDIA %s", name); // as the driver spells it, which aliases are
+    return *name &&
+           (catalogue_find("hardware", name, path, sizeof path, &plain) ||
+            catalogue_find("hardware", branded, path, sizeof path, &plain)) &&
+           hardware_load(&m->hw, path, e);
 }
 
 const struct hardware *import_hardware(struct import_catalogue *c, const char *text, bool own, int32_t *devices,
