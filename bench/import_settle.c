@@ -124,12 +124,14 @@ static bool has_native(const struct hardware *hw, enum dtype type)
     return hardware_compute_type(hw, type) == type && hardware_peak(hw, ROOF_HARD, type) > 0;
 }
 
-// Four-bit arithmetic has two formats with one rate.
+// Four-bit arithmetic has two formats with one rate, and units for 8 bit have one for integers where nobody printed it.
 static enum dtype native_of(const struct hardware *hw, enum dtype type)
 {
-    if ((type == DTYPE_NVFP4 || type == DTYPE_MXFP4) && !has_native(hw, type))
+    if (has_native(hw, type))
+        return type;
+    if (type == DTYPE_NVFP4 || type == DTYPE_MXFP4)
         return type == DTYPE_NVFP4 ? DTYPE_MXFP4 : DTYPE_NVFP4;
-    return type;
+    return type == DTYPE_INT8 && has_native(hw, DTYPE_FP8) ? DTYPE_FP8 : type;
 }
 
 // The fastest arithmetic that weights of so many bits allow: what is not known must not make a bound of a choice.
@@ -213,9 +215,13 @@ static bool settle_shape(struct import_job *j)
     if (f->kind != IMPORT_PREFILL && f->n_gen < 1)
         return lacks(j, "output length is missing (--n-gen)");
     if (f->kind == IMPORT_DECODE && f->n_depth < 0)
-        return lacks(j, "context is missing (--n-depth)");
-    if (f->kind != IMPORT_DECODE && f->kind != IMPORT_TOKENS && f->n_prompt < 1)
+        assume(j, "no context before the first step"); // the least, so that a bound stays one
+    if (f->kind == IMPORT_PREFILL && f->n_prompt < 1)
         return lacks(j, "prompt length is missing (--n-prompt)");
+    if ((f->kind == IMPORT_GENERATE || f->kind == IMPORT_SERVE) && f->n_prompt < 1) {
+        f->n_prompt = 1;
+        assume(j, "prompts of 1 token");
+    }
     double each = (double)(f->n_prompt + f->n_gen);
     if (f->request_tokens > 0 && fabs(each / f->request_tokens - 1) > 0.1) {
         snprintf(j->lacks, sizeof j->lacks, "%lld + %lld tokens are not the %.5g of a request", (long long)f->n_prompt,

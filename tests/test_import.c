@@ -113,6 +113,9 @@ static void test_units_and_missing_cells(void **state)
     r = row_of("u,x,H100 SXM,1,llama3-8b,bf16,,bf16,bf16,,0,128,decode,100,,,,,,");
     assert_says(r.reason, "batch is missing");
     assert_near(r.tokens_per_s, 100, 1e-9);
+    r = row_of("u,x,H100 SXM,1,llama3-8b,bf16,,bf16,bf16,1,,128,decode,100,,,,,,");
+    assert_says(r.assumed, "no context before");
+    assert_int_equal(r.context, 1);
     struct import_flags flags = NO_FLAGS;
     flags.batch = 4;
     r = row_with("u,x,H100 SXM,1,llama3-8b,bf16,,bf16,bf16,,0,128,decode,100,,,,,,", &flags);
