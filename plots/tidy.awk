@@ -74,7 +74,8 @@ FNR == 1 {
 }
 { split_csv($0, cell) }
 table != "roofs" && text("model") != model { next }
-table == "points" { read_point(++n_points) }
+# Kernels and sums of arithmetic, which imports may have, are in no picture.
+table == "points" && text("phase") ~ /^(decode|prefill|generate)$/ { read_point(++n_points) }
 table == "ops" { time[text("key"), family(text("op"))] += text("op_ns") / 1e6 }
 table == "roofs" {
     title[text("hardware")] = text("title")
@@ -88,7 +89,7 @@ function read_point(i,    k, tokens, name, short_name, value_ns) {
     context[i] = phase[i] == "decode" ? text("context") : text("n_prompt")
     kv[i] = text("type_k") (text("type_v") == text("type_k") ? "" : ":" text("type_v"))
     verdict[i] = text("verdict")
-    noisy[i] = verdict[i] !~ /^(ok|predicted|failed)$/
+    noisy[i] = verdict[i] !~ /^(ok|predicted|failed|reported)$/
     steps[i] = phase[i] == "decode" && text("n_gen") > 1 ? text("n_gen") : 1
     tokens = phase[i] == "decode" ? batch[i] : batch[i] * (text("n_prompt") + text("n_gen"))
     split("median_ns median_low_ns median_high_ns roof_ns roof_low_ns roof_high_ns bound_ns pred_ns", name, " ")
