@@ -47,7 +47,9 @@ static void put_counters(struct result *r, const struct row_context *c, const st
     r->llc_misses = s->counted[COUNTER_LLC_MISSES];
     r->page_faults = s->counted[COUNTER_PAGE_FAULTS];
     r->context_switches = s->counted[COUNTER_CONTEXT_SWITCHES];
-    if (c->counters && *c->counters->absent)
+    if (!s->n_traced)
+        add_absent(r, "cycles to context_switches: ", "no sample is traced without a roof");
+    else if (c->counters && *c->counters->absent)
         add_absent(r, "", c->counters->absent);
 }
 

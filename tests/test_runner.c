@@ -1,5 +1,6 @@
 // Whole sweeps, mostly on the null backend: order, resuming after a kill, interruption, verdicts.
 #include "bench/runner.h"
+#include "bench/trust.h"
 #include "engine/base/file.h"
 
 #include <dirent.h>
@@ -130,6 +131,8 @@ static void test_every_point_becomes_a_row(void **state)
         assert_true(r->samples_ns.n == 7 && r->samples_block.value[6] == 2);
         assert_true(r->min_ns <= r->median_ns && r->median_low_ns <= r->median_ns && r->median_ns <= r->median_high_ns);
         assert_true(isnan(r->roof_ns) && isnan(r->roof_fraction)); // the null backend has no roof of its own
+        assert_true(isnan(r->page_faults) && strstr(r->absent, "context_switches")); // absent with the reason, never 0
+        assert_true(r->involuntary_switches >= 0 && (r->waited_share >= 0 || strstr(r->absent, "waited_share")));
         assert_int_equal(strlen(r->test_time), 20);
     }
     const struct result *r = row_of(&w, "decode/b3/c33/auto/kv-int8/blk16");
@@ -365,6 +368,35 @@ static const char *first_note(const struct sweep *w)
     return notes && notes->child ? notes->child->valuestring : "";
 }
 
+// Codes that the caller does not accept fail the run; others do not.
+static void test_fail_on(void **state)
+{
+    (void)state;
+    struct scenario s = scenario_of("\"backend\": \"null\", \"decode\": {\"context\": [8]}");
+    struct sweep w;
+    struct error e = {0};
+    open_sweep(&w, &s, NULL, false, FAST);
+    must_run(&w);
+    struct result *r = &w.store.row[0].result;
+    unsigned codes;
+    assert_true(trust_codes_parse(r->codes, &codes, &e));
+    assert_string_equal(r->verdict, trust_verdict(codes));
+    close_sweep(&w);
+    s = scenario_of("\"backend\": \"null\", \"timeout_s\": 0.01, \"decode\": {\"context\": [8]}");
+    open_sweep(&w, &s, NULL, false, 5 * SLOW_NS);
+    w.runner.fail_on = 1u << TRUST_OVER_BOUND;
+    must_run(&w);
+    assert_int_equal(w.runner.n_distrusted, 0);
+    close_sweep(&w);
+    open_sweep(&w, &s, NULL, false, 5 * SLOW_NS);
+    w.runner.fail_on = 1u << TRUST_FAILED;
+    must_run(&w);
+    assert_int_equal(w.runner.n_distrusted, 1);
+    assert_string_equal(w.store.row[0].result.codes, "failed");
+    assert_false(runner_verdict(&w.runner, &e));
+    close_sweep(&w);
+}
+
 // A sweep that would take longer than its budget leaves samples out, never points or blocks, and says so.
 static void test_sweep_budget(void **state)
 {
@@ -469,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_points_that_cannot_fit),
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_time_budget),
+        cmocka_unit_test(test_fail_on),
         cmocka_unit_test(test_sweep_budget),
         cmocka_unit_test(test_hopeless_budget),
         cmocka_unit_test(test_nothing_fits),
