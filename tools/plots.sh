@@ -2,6 +2,7 @@
 # usage: plots.sh [FOLDER]       Draws every sweep FOLDER/NAME.csv (default results/) as FOLDER/plots/NAME-PICTURE.svg and .png;
 # with several models in a file, NAME-MODEL-PICTURE; with several weight types, threads or block sizes, NAME-wT-tN-blkN-PICTURE
 # for all but the first. A picture that the data cannot carry is named with the reason.
+# The survey of `kvbench ceilings` (FOLDER/ceilings*.survey.csv) is drawn as ceilings-hierarchy.
 #        plots.sh --models CSV    Names the models in a file.
 set -eu
 folder=${1:-results}
@@ -48,6 +49,17 @@ draw_slices() { # CSV MODEL PREFIX
     done
 }
 
+draw_survey() { # CSV PREFIX
+    local format machine
+    machine=$(sed -n 's/^[[:space:]]*"title":[[:space:]]*"\(.*\)",$/\1/p' "${1%.survey.csv}.json" 2>/dev/null | head -n 1)
+    rm -f "$work"/*
+    awk -f plots/hierarchy.awk -v dir="$work" -v machine="${machine:-this machine}" "$1"
+    for format in svg png; do
+        gnuplot -e "format = '$format'; out = '$2-hierarchy.$format'; dir = '$work'" plots/hierarchy.gp
+    done
+    echo "  $2-hierarchy.{svg,png}"
+}
+
 if [ "${1:-}" = --models ]; then
     models_of "$2"
     exit
@@ -60,6 +72,10 @@ for csv in "$folder"/*.csv; do
     name=$(basename "$csv" .csv)
     mkdir -p "$out"
     echo "$csv"
+    if [ "$name" != "${name%.survey}" ]; then
+        draw_survey "$csv" "$out/${name%.survey}"
+        continue
+    fi
     mapfile -t models < <(models_of "$csv")
     for model in "${models[@]}"; do
         suffix=
