@@ -42,6 +42,8 @@ static void put_rows(FILE *f, const struct hardware *hw)
 {
     for (enum roof_kind kind = 0; kind < ROOF_KINDS; kind++) {
         put_row(f, hw, kind, "bandwidth", "", "", &hw->bandwidth[kind]);
+        for (int32_t i = 0; kind == ROOF_ATTAINABLE && i < hw->n_levels; i++)
+            put_row(f, hw, kind, hw->level[i].name, "", "", &hw->level[i].bandwidth);
         for (int i = 0; i < N_ARITHMETIC; i++) {
             enum dtype type = ARITHMETIC[i], runs_as = hardware_compute_type(hw, type);
             put_row(f, hw, kind, "peak", dtype_name(type), runs_as == type ? "" : dtype_name(runs_as),

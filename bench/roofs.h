@@ -10,8 +10,8 @@
     X(hardware, text, "", "name of the machine, as in the main table; cpu-2t: this one with 2 threads")                     \
     X(title, text, "", "the same for people")                                                                               \
     X(kind, text, "", "hard, datasheet or attainable")                                                                      \
-    X(resource, text, "", "bandwidth (main memory, read) or peak")                                                          \
-    X(type, text, "", "peak: type of the arithmetic asked for; bandwidth: empty")                                           \
+    X(resource, text, "", "bandwidth (main memory, read), a cache's name (L3: read from it) or peak")                       \
+    X(type, text, "", "peak: type of the arithmetic asked for; else empty")                                                 \
     X(runs_as, text, "", "peak: type the machine does it in, where it has no arithmetic of `type`")                         \
     X(value, real, "B/s or FLOP/s", "the ceiling")                                                                          \
     X(method, text, "", "printed, derived, measured or published")                                                          \

@@ -68,6 +68,15 @@ do for [k = highest - 1:1:-1] {
 }
 eval flat(highest, flat_names, 10)
 eval slope(highest, slope_names, enter * (ridge / enter) ** 0.55, 10)
+# Caches, for what stays in them between steps: thin, up to what is attained, each with its name where it reaches half of that.
+cache(k, x) = word(cache_GBps, k) * x < GFLOPps(1) ? word(cache_GBps, k) * x / thousand : NaN
+do for [k = 1:words(cache_names)] {
+    x = 0.5 * GFLOPps(1) / word(cache_GBps, k)
+    if (x > left * 1.5 && cache(k, x) > bottom / thousand * 1.5) {
+        set label 30 + k sprintf('%s %.4g GB/s', word(cache_names, k), word(cache_GBps, k) + 0.0) center rotate by turn * 180 / pi font small tc rgb '#8a8a8a' \
+            at x * 10 ** (sin(turn) * 9 / decade_wide), cache(k, x) * 10 ** (-cos(turn) * 9 / decade_high)
+    }
+}
 set samples 500
 smallest = 1.0 * scale # of the points
 largest = 2.2 * scale
@@ -75,7 +84,8 @@ largest = 2.2 * scale
 X(k, b, noise) = column('kind') == k && column('batch_rank') == b && (noise < 0 || column('noisy') == noise) ? column('intensity') : NaN
 Y(name) = column(name) / thousand
 size(name) = smallest + (largest - smallest) * column(name)
-plot for [k = 1:n_roofs] roof(k, x) lw 2.2 dt dash(k) lc rgb (k == 1 ? '#000000' : '#707070') notitle, \
+plot for [k = 1:words(cache_names)] cache(k, x) lw 1.2 lc rgb '#a8a8a8' notitle, \
+     for [k = 1:n_roofs] roof(k, x) lw 2.2 dt dash(k) lc rgb (k == 1 ? '#000000' : '#707070') notitle, \
      for [k = 1:n_kinds] for [b = 1:n] points using (X(k, b, -1)):(Y('gflops')):(Y('gflops_low')):(Y('gflops_high')) \
          with yerrorbars lw 1.1 pt 0 lc rgb ramp(b, n) notitle, \
      for [k = 1:n_kinds] for [b = 1:n] points using (X(k, b, 0)):(Y(done)):(size('size')) with points pt filled(k) ps variable lc rgb ramp(b, n) notitle, \

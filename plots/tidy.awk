@@ -81,6 +81,7 @@ table == "roofs" {
     title[text("hardware")] = text("title")
     roof[text("hardware"), text("kind"), text("resource"), text("type")] = text("value") / 1e9
     types_with_roof = add(types_with_roof, text("type"))
+    if (text("resource") !~ /^(bandwidth|peak)$/) caches[text("hardware")] = caches[text("hardware")] " " text("resource")
     if (text("runs_as") != "") runs_as[text("type")] = text("runs_as")
 }
 
@@ -251,7 +252,7 @@ function write_points(    out, i, k, n, name, line, least, most) {
 }
 
 # A roof per kind of ceiling: a slope of `bandwidth` up to the flat `peak` of the slice's arithmetic.
-function choose_roofs(    hw, kind, type, k, v) {
+function choose_roofs(    hw, kind, type, k, v, n, name) {
     split("attainable datasheet hard", kind, " ")
     hw = part[shown, "hardware"]
     type = part[shown, "compute"]
@@ -264,6 +265,9 @@ function choose_roofs(    hw, kind, type, k, v) {
         roof_GBps = roof_GBps " " roof[hw, kind[k], "bandwidth", ""]
         roof_GFLOPps = roof_GFLOPps " " roof[hw, kind[k], "peak", type]
     }
+    n = split(caches[hw], name, " ")
+    for (k = 1; k <= n; k++) cache_GBps = cache_GBps " " roof[hw, "attainable", name[k], ""]
+    cache_names = caches[hw]
 }
 
 # Operations in families, whose order and colours are the same in every picture. A span of several belongs to the first family
@@ -358,6 +362,7 @@ function write_facts(    out, name, k) {
     print "batch_lines = " quote(few(batches["decode"])) "; context_lines = " quote(few(contexts["decode"])) > out
     print "all_batches = " quote(batches["all"]) "; sizes = " quote(sizes_differ ? first(lengths) " " last(lengths) : "") "; prompts = " quote(contexts["prefill"]) > out
     print "n_roofs = " n_roofs + 0 "; roof_kinds = " quote(roof_kinds) "; roof_types = " quote(roof_types) "; roof_runs_as = " quote(roof_runs_as) > out
+    print "cache_names = " quote(cache_names) "; cache_GBps = " quote(cache_GBps) > out
     print "roof_GBps = " quote(roof_GBps) "; roof_GFLOPps = " quote(roof_GFLOPps) > out
     print "n_measured = " n_measured + 0 "; n_roof = " n_roof + 0 "; n_bound = " n_bound + 0 "; n_pred = " n_pred + 0 > out
     print "n_intervals = " n_intervals + 0 "; n_noisy = " n_noisy + 0 "; noisy_main = " noisy_main + 0 "; noisy_kv_batch = " noisy_kv_batch + 0 "; kv_batch = " quote(kv_batch) "; n_failed = " n_failed + 0 > out

@@ -47,4 +47,29 @@ run 0 'pictures of a prediction' tools/plots.sh "$WORK/predicted"
 out 'skipped s-parity: no measured points'
 is 'say so' "$(says predicted s-roofline 'nothing measured')" yes
 is 'and name no measured line' "$(says predicted s-decode_batch 'measured, 95')" no
+
+mkdir "$WORK/survey"
+survey=quantity,what,how,threads,bits,page_KiB,set_bytes,value,unit,n,median,spread,date,note
+for set in 65536 131072 262144 524288; do
+    for what in read copy triad memcpy; do
+        for t in 1 2; do
+            for page in 4 2048; do
+                echo "memory,$what,,$t,,$page,$set,$((set > 200000 ? 50 : 400))e9,B/s,6,40e9,0.1,2026-01-02,"
+            done
+        done
+    done
+done >"$WORK/survey/rows"
+{
+    echo "$survey"
+    cat "$WORK/survey/rows"
+    echo 'ceiling,memory,measured,2,,,,5e10,B/s,7,4e10,0.1,2026-01-02,'
+    echo 'ceiling,L2,measured,2,,,131072,4e11,B/s,7,4e11,0.1,2026-01-02,'
+    echo 'ceiling,bf16,measured,2,,,,1e12,FLOP/s,7,9e11,0.1,2026-01-02,'
+} >"$WORK/survey/ceilings.survey.csv"
+printf '{\n\t"title":\t"A machine, 2 threads",\n}\n' >"$WORK/survey/ceilings.json"
+run 0 'the picture of a survey' tools/plots.sh "$WORK/survey"
+is 'is drawn' "$(drawn survey 'ceilings-hierarchy.*')" 2
+is 'with its machine' "$(says survey ceilings-hierarchy 'Memory hierarchy: A machine, 2 threads')" yes
+is 'and a roof for each level' "$(says survey ceilings-hierarchy 'L2 400 GB/s')" yes
+is 'which holds so much' "$(says survey ceilings-hierarchy 'L2: 128 KiB')" yes
 finish
