@@ -177,20 +177,13 @@ double ceilings_best_window(struct probe_buffer *buffer, struct team *team, stru
     return best;
 }
 
-int64_t ceilings_set_ns(uint64_t bytes, double guess)
-{
-    double once = guess > 0 ? 1.3 * (double)bytes / guess * 1e9 : 0;
-    return once > WINDOW_NS ? (int64_t)once : WINDOW_NS;
-}
-
-// Whole rounds of each set, for what a cache keeps of it may lie together. The first round finds it cold.
-static double best_of_set(struct team *team, struct probe_buffer *buffer, int32_t streams, uint64_t bytes, double guess)
+// The first round finds it cold.
+static double best_of_set(struct team *team, struct probe_buffer *buffer, int32_t streams, uint64_t bytes)
 {
     const struct probe_loop wide = {.action = PROBE_READ, .streams = streams}, narrow = {.action = PROBE_READ, .streams = 2};
-    int64_t ns = ceilings_set_ns(bytes, guess);
-    probe_window(buffer, team, wide, bytes, ns);
-    double a = ceilings_best_window(buffer, team, wide, bytes, CURVE_LOOKS, ns);
-    double b = streams == 2 ? 0 : ceilings_best_window(buffer, team, narrow, bytes, CURVE_LOOKS, ns);
+    probe_window(buffer, team, wide, bytes, 0);
+    double a = ceilings_best_window(buffer, team, wide, bytes, CURVE_LOOKS, WINDOW_NS);
+    double b = streams == 2 ? 0 : ceilings_best_window(buffer, team, narrow, bytes, CURVE_LOOKS, WINDOW_NS);
     return a > b ? a : b;
 }
 
@@ -203,13 +196,12 @@ void curve_sizes(struct curve *c, int32_t n_members, uint64_t most)
 
 static void look_at(struct team *team, struct probe_buffer *buffer, struct loop loop, int32_t i, struct moments *m)
 {
-    double guess = 0;
     m->read[i] = ceilings_best_window(buffer, team, (struct probe_loop){.action = PROBE_READ, .streams = loop.streams}, 0,
                                       LOOKS, WINDOW_NS);
     for (int32_t t = 0; t < N_PEAKS; t++)
         m->peak[t][i] = best_flops(team, PEAK_TYPES[t]);
     for (int32_t k = 0; k < m->curve.n; k++)
-        m->set[k][i] = guess = best_of_set(team, buffer, loop.streams, m->curve.bytes[k], guess);
+        m->set[k][i] = best_of_set(team, buffer, loop.streams, m->curve.bytes[k]);
 }
 
 // All ceilings in each moment, so that a neighbour who comes and goes meets some of the moments only.
@@ -408,9 +400,8 @@ double ceiling_probe_read(struct ceiling_probe *p, uint64_t streamed)
     struct probe_loop loop = {.action = PROBE_READ, .streams = p->streams};
     if (!streamed || hardware_from_memory(p->hw, streamed))
         return probe_read(p->buffer, p->team, 0, p->streams);
-    int64_t once_ns = (int64_t)((double)streamed / hardware_stream(p->hw, streamed).value * 1e9);
-    probe_window(p->buffer, p->team, loop, streamed, 2 * once_ns);
-    return probe_window(p->buffer, p->team, loop, streamed, once_ns > READ_PROBE_NS ? once_ns : READ_PROBE_NS);
+    probe_window(p->buffer, p->team, loop, streamed, 0);
+    return probe_window(p->buffer, p->team, loop, streamed, READ_PROBE_NS);
 }
 
 double ceiling_probe_flops(struct ceiling_probe *p, enum dtype type)

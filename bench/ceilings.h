@@ -26,10 +26,9 @@ bool ceilings_measure(struct hardware *hw, const struct ceilings_options *option
 uint64_t ceilings_buffer_bytes(const struct team *team); // of a set that no cache keeps
 // The sizes of sets whose rate makes a curve: half octaves from what fits any cache to `most`.
 void curve_sizes(struct curve *c, int32_t n_members, uint64_t most);
-// The best of n windows; how long they must be to go over a whole set at about `guess` bytes/s (0: unknown).
+// The best of n windows.
 double ceilings_best_window(struct probe_buffer *buffer, struct team *team, struct probe_loop loop, uint64_t bytes,
                             int32_t n, int64_t ns);
-int64_t ceilings_set_ns(uint64_t bytes, double guess);
 
 // Where ceilings are kept: FOLDER/ceilings.json, or ceilings-tN.json where a number of threads was asked for.
 void ceilings_path(const char *folder, int32_t threads, char out[640]);

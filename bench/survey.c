@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { ROUNDS = 3, MEMORY_LOOKS = 2, ARITHMETIC_LOOKS = 4, TEAM_LOOKS = 15, TEAM_ROUNDS = 200 };
-enum { ARITHMETIC_NS = 300 * 1000 };
+enum { WINDOW_NS = 300 * 1000 };
 #define MOST_SET ((uint64_t)256 << 20)
 // Seconds that parts take, for the time that is left: of one team and page size in one round; of products, of files.
 #define MEMORY_S 0.8
@@ -107,23 +107,18 @@ static const struct memory_loop {
              {"past the cache", {.action = PROBE_TRIAD, .past_cache = true}},
              {"libc", {.action = PROBE_MEMCPY}}};
 
-// Returns about how fast it was.
-static double look_at_set(struct survey_series *series, struct probe_buffer *buffer, struct team *team,
-                          struct probe_loop loop, double guess)
+static void look_at_set(struct survey_series *series, struct probe_buffer *buffer, struct team *team, struct probe_loop loop)
 {
     uint64_t bytes = (uint64_t)series->row.set_bytes;
-    int64_t ns = ceilings_set_ns(bytes, guess);
-    double rate = probe_window(buffer, team, loop, bytes, ns); // finds it cold
+    probe_window(buffer, team, loop, bytes, 0); // finds it cold
     for (int32_t i = 0; i < MEMORY_LOOKS; i++)
-        survey_add(series, rate = probe_window(buffer, team, loop, bytes, ns));
-    return rate;
+        survey_add(series, probe_window(buffer, team, loop, bytes, WINDOW_NS));
 }
 
 static bool look_at_loop(struct survey *s, struct team *team, struct probe_buffer *buffer, const struct memory_loop *loop,
                          int32_t page_KiB, struct error *e)
 {
     struct curve c;
-    double guess = 0;
     curve_sizes(&c, team_size(team), probe_buffer_bytes(buffer));
     for (int32_t i = 0; i < c.n; i++) {
         const char *what = probe_action_name(loop->loop.action);
@@ -132,7 +127,7 @@ static bool look_at_loop(struct survey *s, struct team *team, struct probe_buffe
             return survey_no_memory(e);
         series->row.page_KiB = page_KiB;
         series->row.set_bytes = (int64_t)c.bytes[i];
-        guess = look_at_set(series, buffer, team, loop->loop, guess);
+        look_at_set(series, buffer, team, loop->loop);
     }
     return true;
 }
@@ -162,7 +157,7 @@ static bool look_at_arithmetic(struct survey *s, struct team *team, struct error
             return survey_no_memory(e);
         series->row.bits = a->bits;
         for (int32_t k = 0; k < ARITHMETIC_LOOKS; k++)
-            survey_add(series, probe_flops(team, a, ARITHMETIC_NS));
+            survey_add(series, probe_flops(team, a, WINDOW_NS));
     }
     return true;
 }

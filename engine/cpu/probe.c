@@ -26,10 +26,9 @@ struct probe_buffer {
     uint8_t *memory;
     uint64_t bytes;
     bool huge_pages;
-    struct place *place; // [members]
-    // What the last window was of.
-    struct probe_loop loop;
-    uint64_t set;
+    struct place *place;    // [members]
+    struct probe_loop loop; // of the last window
+    uint64_t set;           // of that
 };
 
 const char *probe_action_name(enum probe_action action)
@@ -122,6 +121,7 @@ struct moving {
     struct team *team;
     const struct cpu_kernels *kernels;
     int32_t arrays; // that each part consists of
+    bool whole;     // rounds
     int64_t ns;
 };
 
@@ -145,10 +145,10 @@ static void move_part(void *ctx, int32_t member, int32_t n_members)
     struct probe_buffer *b = m->buffer;
     struct place *place = &b->place[member];
     uint8_t *part = b->memory + part_bytes(b->bytes, n_members) * (uint64_t)member;
-    uint64_t array = part_bytes(b->set, n_members) / (uint64_t)m->arrays, at = place->at, moved = 0;
+    uint64_t array = part_bytes(b->set, n_members) / (uint64_t)m->arrays, at = m->whole ? 0 : place->at, moved = 0;
     team_barrier(m->team, member);
     int64_t begin = clock_ns(), now = begin;
-    for (; now - begin < m->ns; now = clock_ns())
+    for (; now - begin < m->ns || !moved || (m->whole && at); now = clock_ns())
         for (uint64_t done = 0; done < LEAST_PIECE;) {
             uint64_t piece = array - at < PIECE ? array - at : PIECE;
             move_piece(m, part, array, at, piece);
@@ -175,16 +175,17 @@ double probe_window(struct probe_buffer *b, struct team *team, struct probe_loop
 {
     int32_t n = team_size(team), arrays = loop.action == PROBE_READ ? 1 : loop.action == PROBE_TRIAD ? 3 : 2;
     uint64_t least = (uint64_t)n * LINES * 2;
+    bool whole = bytes > 0;
     if (!bytes || bytes > b->bytes)
         bytes = b->bytes;
     if (bytes < least)
         bytes = least;
-    if (b->set != bytes || memcmp(&b->loop, &loop, sizeof loop))
+    if (b->loop.action != loop.action)
         for (int32_t i = 0; i < n; i++)
-            b->place[i].at = 0;
+            b->place[i].at = 0; // of other arrays
     b->set = bytes;
     b->loop = loop;
-    team_run(team, move_part, &(struct moving){b, team, cpu_kernels_best(), arrays, ns});
+    team_run(team, move_part, &(struct moving){b, team, cpu_kernels_best(), arrays, whole, ns});
     return rate_of(b->place, n);
 }
 

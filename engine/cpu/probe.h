@@ -14,7 +14,7 @@ uint64_t probe_buffer_bytes(const struct probe_buffer *b);
 enum probe_action { PROBE_READ, PROBE_COPY, PROBE_TRIAD, PROBE_MEMCPY, PROBE_ACTIONS }; // triad: a = b + 0.5 c
 const char *probe_action_name(enum probe_action action);                                // "read"
 
-struct probe_loop { // zeroed before it is filled: compared as bytes
+struct probe_loop {
     enum probe_action action;
     int32_t streams; // read: 1, 2, 4 or 8 side by side per member
     bool past_cache; // copy and triad: stores go around the caches
@@ -23,9 +23,10 @@ struct probe_loop { // zeroed before it is filled: compared as bytes
 // Bytes per second of reading `bytes` of the buffer (0: all of it) once with all members.
 double probe_read(struct probe_buffer *b, struct team *team, uint64_t bytes, int32_t n_streams);
 
-// Bytes per second, read and written, while members go round and round their parts of a working set of `bytes` (0: all),
-// for about `ns`, from the first member's begin to the last one's end. A window begins where the last one of the same loop
-// and set ended, so the first ones find caches cold. Windows shorter than the pauses a hypervisor makes can miss them.
+// Bytes per second, read and written, of members that go over their parts of a working set of `bytes` in whole rounds, for
+// `ns` or a round, from the first member's begin to the last one's end. The first window of a set finds caches cold. bytes
+// 0: all of the buffer, not in whole rounds but on from where the last window ended. Windows shorter than the pauses a
+// hypervisor makes can miss them.
 double probe_window(struct probe_buffer *b, struct team *team, struct probe_loop loop, uint64_t bytes, int64_t ns);
 
 // Multiply-adds in registers by one instruction.
