@@ -21,7 +21,7 @@ int32_t levels_find(const struct curve *c, double memory, struct hw_level level[
                     int32_t best[HARDWARE_LEVELS]);
 
 // Names each level after the cache that is nearest in size and at most a factor of 2 away, each cache once; others are
-// "?1", "?2": nobody knows of them.
+// "cache1", "cache2": nobody knows of them.
 void levels_name(struct hw_level *level, int32_t n, const struct cache *cache, int32_t n_caches);
 
 #endif

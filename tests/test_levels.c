@@ -120,7 +120,7 @@ static void test_names(void **state)
     assert_string_equal(hw.level[2].name, "L3");
     levels_name(hw.level, 3, CACHE, 2);
     assert_string_equal(hw.level[1].name, "L2");
-    assert_string_equal(hw.level[2].name, "?3"); // the system does not know it
+    assert_string_equal(hw.level[2].name, "cache3"); // the system does not know it
 }
 
 int main(void)
