@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FLAT 0.9  // of the rate is left an octave later
+#define APART 1.3 // times as fast as the next is a plateau of its own: caches differ by 1.5 and more
 #define SAME 1.08 // times the rate of main memory is main memory: so far do sets of hundreds of MiB differ
 
 struct plateau {
@@ -37,8 +38,11 @@ static int32_t find_plateaus(const struct curve *c, const double *rate, struct p
         struct plateau p = {i, i};
         while (p.last < c->n - 1 && rate[p.last + 1] >= FLAT * rate[i])
             p.last++;
-        out[n++] = p;
         i = p.last;
+        if (n && rate[out[n - 1].first] < APART * rate[p.first])
+            out[n - 1].last = p.last; // a dent in the same one
+        else
+            out[n++] = p;
     }
     return n;
 }

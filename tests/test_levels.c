@@ -87,6 +87,20 @@ static void test_no_cache(void **state)
     assert_int_equal(find(&empty, 50e9).n_levels, 0);
 }
 
+// A neighbour who comes for a while makes a dent, and no cache.
+static void test_a_dent(void **state)
+{
+    (void)state;
+    struct hardware known = machine(3);
+    struct curve c = curve_of(&known);
+    for (int32_t i = 0; i < c.n; i++)
+        if (c.bytes[i] > 8 << 20)
+            c.rate[i] *= 0.85;
+    struct hardware found = find(&c, 0.85 * 50e9);
+    assert_int_equal(found.n_levels, 3);
+    assert_true(found.level[2].bytes > 22 << 20 && found.level[2].bytes < 42 << 20);
+}
+
 // Two cores of a Zen 5 virtual machine (EPYC, 2026-11): L1 2 x 48 KiB, L2 2 x 1 MiB, L3 32 MiB. GB/s from 16 KiB on.
 static void test_a_real_curve(void **state)
 {
@@ -126,10 +140,8 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_machines),
-        cmocka_unit_test(test_no_cache),
-        cmocka_unit_test(test_a_real_curve),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_known_machines), cmocka_unit_test(test_no_cache), cmocka_unit_test(test_a_dent),
+        cmocka_unit_test(test_a_real_curve),   cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("levels", tests, NULL, NULL);
 }
