@@ -281,6 +281,9 @@ static void poor_rows_make_a_page(void **state)
         "{\"key\":\"c\",\"phase\":\"prefill\",\"median_ns\":0,\"roof_ns\":0,\"flops\":0,\"batch\":-5,\"n_prompt\":9e15}\n"
         "{\"key\":\"d\",\"phase\":\"decode\",\"context\":1,\"n_gen\":1,\"median_ns\":1e300,\"median_low_ns\":-1e300,"
         "\"median_high_ns\":1e300,\"roof_ns\":1e-300,\"samples_ns\":[1e300,1,-1],\"samples_block\":[0,1e9,-3]}\n"
+        "{\"key\":\"f\",\"phase\":\"decode\",\"batch\":1,\"context\":9,\"n_gen\":1,\"median_ns\":9,\"roof_ns\":5,\"spans_"
+        "ns\":6,"
+        "\"busy_ns\":7,\"traced_ns\":8,\"ops\":[{\"op\":\"attn\"},{\"op\":\"ffn_up\",\"op_ns\":3}]}\n"
         "{\"key\":\"e\",\"phase\":\"decode\",\"samples_ns\":[5],\"verdict\":\"failed\",\"reason\":\"no memory\"}\n";
     scratch_write(folder, "poor.jsonl", ROWS, sizeof ROWS - 1);
     const char *paths[] = {scratch_path(folder, "poor.jsonl", path)};

@@ -27,10 +27,16 @@ void bars_free(struct bars *b)
     *b = (struct bars){0};
 }
 
+// What no row says is not drawn.
+static double part_of(const struct bar *bar, int part)
+{
+    return isfinite(bar->part[part]) ? bar->part[part] : 0;
+}
+
 static bool used(const struct bars *b, int part)
 {
     for (int32_t i = 0; i < b->n; i++)
-        if (fabs(b->bar[i].part[part]) >= 0.05)
+        if (fabs(part_of(&b->bar[i], part)) >= 0.05)
             return true;
     return false;
 }
@@ -42,7 +48,7 @@ static struct svg_scale scale_of(const struct bars *b)
     for (int32_t i = 0; i < b->n; i++) {
         double above = 0, below = 0;
         for (int k = 0; k < BARS_PARTS; k++)
-            *(b->bar[i].part[k] > 0 ? &above : &below) += b->bar[i].part[k];
+            *(part_of(&b->bar[i], k) > 0 ? &above : &below) += part_of(&b->bar[i], k);
         svg_scale_hold(&s, above);
         svg_scale_hold(&s, below);
         svg_scale_hold(&s, fmin(b->bar[i].high, 130)); // an interval beyond is cut off
@@ -91,10 +97,10 @@ static void draw_bar(FILE *f, const struct bars *b, const struct bar *bar, const
     double above = 0, below = 0, middle = y + (ROW - 5) / 2.0;
     svg_label(f, bar->hollow ? "bl it" : "bl", LEFT - 8, middle + 4, bar->label);
     for (int k = 0; k < BARS_PARTS; k++) {
-        double *sum = bar->part[k] > 0 ? &above : &below, from = svg_place(s, *sum);
-        if (bar->part[k] == 0)
+        double part = part_of(bar, k), *sum = part > 0 ? &above : &below, from = svg_place(s, *sum);
+        if (part == 0)
             continue;
-        *sum += bar->part[k];
+        *sum += part;
         draw_part(f, b, k, from, svg_place(s, *sum), y, bar->tip[k]);
     }
     draw_interval(f, s, bar, middle);
