@@ -6,7 +6,7 @@
 
 double svg_place(const struct svg_scale *s, double v)
 {
-    double part = s->log ? log(v / s->low) / log(s->high / s->low) : (v - s->low) / (s->high - s->low);
+    double part = s->log ? (log(v) - log(s->low)) / (log(s->high) - log(s->low)) : (v - s->low) / (s->high - s->low);
     return s->from + (s->to - s->from) * part;
 }
 
@@ -30,8 +30,8 @@ void svg_scale_finish(struct svg_scale *s, double least)
     if (s->log) {
         double span = s->high / s->low;
         double room = pow(span, 0.05) * (span < least ? sqrt(least / span) : 1);
-        s->low /= room;
-        s->high *= room;
+        s->low = fmax(s->low / room, 1e-300);
+        s->high = fmin(s->high * room, 1e300);
         return;
     }
     s->low = s->low > 0 ? 0 : s->low;
@@ -45,7 +45,8 @@ static int32_t log_ticks(const struct svg_scale *s, double tick[SVG_TICKS])
     double span = s->high / s->low;
     const double *digit = span > 2e3 ? FEW : span > 25 ? SOME : span > 8 ? MORE : MANY;
     int n_digits = span > 2e3 ? 1 : span > 25 ? 3 : span > 8 ? 5 : 8;
-    int step = span > 1e10 ? (int)(log10(span) / 8) : 1; // decades
+    double decades = log10(s->high) - log10(s->low);
+    int step = decades > 10 ? (int)(decades / 8) : 1;
     int32_t n = 0;
     for (int d = (int)floor(log10(s->low)); d <= (int)ceil(log10(s->high)); d += step)
         for (int i = 0; i < n_digits && n < SVG_TICKS; i++) {

@@ -292,6 +292,7 @@ static void poor_rows_make_a_page(void **state)
     assert_null(strstr(page, "=\"nan"));
     assert_null(strstr(page, "=\"inf"));
     assert_null(strstr(page, "Mnan"));
+    assert_null(strstr(page, "-inf"));
     assert_non_null(strstr(page, "no memory"));
     free(page);
 }

@@ -27,7 +27,7 @@ struct chart_line *chart_add_line(struct chart *c, const char *name, enum chart_
 
 void chart_add_point(struct chart_line *l, struct chart_point p)
 {
-    if (!l || !isfinite(p.x) || !isfinite(p.y))
+    if (!l || !isfinite(p.x) || !isfinite(p.y) || p.x <= 0 || p.y <= 0)
         return;
     struct chart_point *grown = realloc(l->point, ((size_t)l->n + 1) * sizeof *grown);
     if (!grown)

@@ -45,7 +45,7 @@ struct chart {
 };
 
 struct chart_line *chart_add_line(struct chart *c, const char *name, enum chart_style style, int colour, int shape);
-void chart_add_point(struct chart_line *l, struct chart_point p); // what is not finite is left out
+void chart_add_point(struct chart_line *l, struct chart_point p); // left out if not finite and above 0
 void chart_draw(FILE *f, struct chart *c);                        // as a <figure>; nothing if no line has a point
 void chart_free(struct chart *c);
 

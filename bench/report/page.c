@@ -96,6 +96,14 @@ static int32_t count_measured(const struct report_result *r)
     return n;
 }
 
+static int32_t count_ok(const struct report_result *r)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < r->recorded.n_rows; i++)
+        n += !strcmp(r->recorded.row[i].result.verdict, "ok");
+    return n;
+}
+
 static void put_sentence(FILE *f, const struct report_result *r)
 {
     static const char *const PHASE[] = {"decode", "prefill", "generate"};
@@ -105,7 +113,7 @@ static void put_sentence(FILE *f, const struct report_result *r)
     if (!any)
         fprintf(f, count_measured(r) ? "No roof is known for its %d points" : "%d points are predicted, none is measured",
                 r->recorded.n_rows);
-    fputs(".", f);
+    fputs(count_measured(r) && !count_ok(r) ? "; the verdict of no point is ok." : ".", f);
 }
 
 // What the time is made of: of decode at the smallest and at the largest batch, and of prefill.
@@ -187,9 +195,6 @@ static void put_figures(FILE *f, const struct context *c)
     const struct report_result *r = c->result;
     const struct hardware *hw = report_hardware(r, r->slice[0].first);
     char number[32];
-    int32_t ok = 0;
-    for (int32_t i = 0; i < r->recorded.n_rows; i++)
-        ok += !strcmp(r->recorded.row[i].result.verdict, "ok");
     fputs("<dl class=\"figures\">", f);
     put_fastest(f, r, "decode", 1);
     put_fastest(f, r, "decode", 0);
@@ -200,7 +205,7 @@ static void put_figures(FILE *f, const struct context *c)
                        kind == ROOF_ATTAINABLE ? "what the machine reads at most" : "its datasheet says");
             break;
         }
-    snprintf(number, sizeof number, "%d", ok);
+    snprintf(number, sizeof number, "%d", count_ok(r));
     char of[48];
     snprintf(of, sizeof of, "of %d points", r->recorded.n_rows);
     if (count_measured(r))
