@@ -101,7 +101,7 @@ static void make_point(struct report_point *p, const struct stored *stored, int3
     *p = (struct report_point){.stored = stored, .id = id, .batch = count_or(r->batch, 1), .tokens = tokens_per_step(r)};
     p->length = count_or(decode ? r->context : r->n_prompt, 0);
     row_kv(r, p->kv);
-    p->hollow = *r->verdict && strcmp(r->verdict, "ok") && strcmp(r->verdict, "predicted");
+    p->hollow = *r->verdict && strcmp(r->verdict, "ok") && strcmp(r->verdict, "predicted") && strcmp(r->verdict, "reported");
     p->ms = r->median_ns / ns_per_ms;
     p->low = r->median_low_ns / ns_per_ms;
     p->high = r->median_high_ns / ns_per_ms;
@@ -245,6 +245,19 @@ static const char *machine_of(const struct report_result *r)
     return *row->hardware ? row->hardware : row->backend;
 }
 
+// A result of many models or machines is called as its files are.
+static void name_result(struct report_result *r)
+{
+    const struct result *first = r->slice[0].first;
+    bool one = true;
+    for (int32_t s = 1; s < r->n_slices; s++)
+        one &= !strcmp(r->slice[s].first->model, first->model) && !strcmp(r->slice[s].first->hardware, first->hardware);
+    if (one || r->n_slices <= 3)
+        snprintf(r->title, sizeof r->title, "%.70s on %.80s", first->model, machine_of(r));
+    else
+        snprintf(r->title, sizeof r->title, "%s", r->recorded.name);
+}
+
 static bool open_result(struct report_result *r, const char *path, int32_t place, struct error *e)
 {
     if (!recorded_read(&r->recorded, path, e))
@@ -263,7 +276,7 @@ static bool open_result(struct report_result *r, const char *path, int32_t place
     r->letter[0] = (char)('A' + place);
     if (!find_hardware(r, e))
         return false;
-    snprintf(r->title, sizeof r->title, "%.70s on %.80s", r->slice[0].first->model, machine_of(r));
+    name_result(r);
     return true;
 }
 

@@ -63,7 +63,8 @@ static int32_t fractions(const struct report_result *r, const char *phase, bool 
     int32_t n = 0;
     for (int32_t i = 0; i < r->recorded.n_rows; i++) {
         const struct result *row = &r->recorded.row[i].result;
-        if (!strcmp(row->phase, phase) && isfinite(report_of_roof(row)) && (!ok_only || !strcmp(row->verdict, "ok")))
+        if (!strcmp(row->phase, phase) && isfinite(report_of_roof(row)) &&
+            (!ok_only || !strcmp(row->verdict, "ok") || !strcmp(row->verdict, "reported")))
             out[n++] = 100 * report_of_roof(row);
     }
     return n;
@@ -96,6 +97,15 @@ static int32_t count_measured(const struct report_result *r)
     return n;
 }
 
+// Points that have a verdict: measured with samples.
+static int32_t count_judged(const struct report_result *r)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < r->recorded.n_rows; i++)
+        n += isfinite(r->point[i].ms) && strcmp(r->recorded.row[i].result.verdict, "reported");
+    return n;
+}
+
 static int32_t count_ok(const struct report_result *r)
 {
     int32_t n = 0;
@@ -113,7 +123,9 @@ static void put_sentence(FILE *f, const struct report_result *r)
     if (!any)
         fprintf(f, count_measured(r) ? "No roof is known for its %d points" : "%d points are predicted, none is measured",
                 r->recorded.n_rows);
-    fputs(count_measured(r) && !count_ok(r) ? "; the verdict of no point is ok." : ".", f);
+    fputs(count_judged(r) == count_measured(r) && count_measured(r) && !count_ok(r) ? "; the verdict of no point is ok."
+                                                                                    : ".",
+          f);
 }
 
 // What the time is made of: of decode at the smallest and at the largest batch, and of prefill.
@@ -193,7 +205,7 @@ static void put_fastest(FILE *f, const struct report_result *r, const char *phas
 static void put_figures(FILE *f, const struct context *c)
 {
     const struct report_result *r = c->result;
-    const struct hardware *hw = report_hardware(r, r->slice[0].first);
+    const struct hardware *hw = r->n_hw == 1 ? report_hardware(r, r->slice[0].first) : NULL;
     char number[32];
     fputs("<dl class=\"figures\">", f);
     put_fastest(f, r, "decode", 1);
@@ -208,7 +220,7 @@ static void put_figures(FILE *f, const struct context *c)
     snprintf(number, sizeof number, "%d", count_ok(r));
     char of[48];
     snprintf(of, sizeof of, "of %d points", r->recorded.n_rows);
-    if (count_measured(r))
+    if (count_judged(r) && count_judged(r) == count_measured(r))
         put_figure(f, number, of, "verdict ok");
     fputs("</dl>\n", f);
 }
@@ -240,16 +252,26 @@ static void put_subtitle(FILE *f, const struct context *c)
                 *date ? ", " : "", date);
 }
 
+// More groups than this stand behind one heading.
+enum { MANY_SLICES = 6 };
+
 static void put_pictures(FILE *f, const struct context *c)
 {
     const struct report_result *r = c->result;
+    bool many = r->n_slices > MANY_SLICES;
     for (int32_t s = 0; s < r->n_slices; s++) {
+        if (many && s == 1)
+            fprintf(
+                f,
+                "<details class=\"slice\"><summary>%d more groups of points, each of one model on one machine</summary>\n",
+                r->n_slices - 1);
         fputs(s ? "<details class=\"slice\"><summary>" : "<p class=\"slice\">", f);
         html_text(f, r->slice[s].name);
         fputs(s ? "</summary>\n" : "</p>\n", f);
         report_pictures(f, r, s);
         fputs(s ? "</details>\n" : "", f);
     }
+    fputs(many ? "</details>\n" : "", f);
 }
 
 static void put_points(FILE *f, const struct context *c)

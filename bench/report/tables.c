@@ -71,6 +71,12 @@ static void put_kv(FILE *f, const struct report_result *r, const struct report_p
     put_cell(f, "", p->kv);
 }
 
+static void put_backend(FILE *f, const struct report_result *r, const struct report_point *p)
+{
+    (void)r;
+    put_cell(f, "", p->stored->result.backend);
+}
+
 static void put_hardware(FILE *f, const struct report_result *r, const struct report_point *p)
 {
     (void)r;
@@ -157,13 +163,13 @@ static void put_GFLOPps(FILE *f, const struct report_result *r, const struct rep
 // A word and a shape, so that colour is not alone in saying it.
 static void put_verdict_mark(FILE *f, const char *verdict)
 {
-    static const char *const KNOWN[] = {"ok", "predicted", "failed", "over-bound"};
-    static const char *const CLASS[] = {"ok", "pre", "bad", "bad"};
-    static const char *const SIGN[] = {"\u25cf", "\u25c7", "\u2715", "\u2715"};
+    static const char *const KNOWN[] = {"ok", "predicted", "reported", "failed", "over-bound"};
+    static const char *const CLASS[] = {"ok", "pre", "pre", "bad", "bad"};
+    static const char *const SIGN[] = {"\u25cf", "\u25c7", "\u25c6", "\u2715", "\u2715"};
     int k = 0;
-    while (k < 4 && strcmp(verdict, KNOWN[k]))
+    while (k < 5 && strcmp(verdict, KNOWN[k]))
         k++;
-    fprintf(f, "<span class=\"v %s\"><b aria-hidden=\"true\">%s</b>", k < 4 ? CLASS[k] : "warn", k < 4 ? SIGN[k] : "\u25cb");
+    fprintf(f, "<span class=\"v %s\"><b aria-hidden=\"true\">%s</b>", k < 5 ? CLASS[k] : "warn", k < 5 ? SIGN[k] : "\u25cb");
     html_text(f, *verdict ? verdict : "none");
     fputs("</span>", f);
 }
@@ -208,6 +214,7 @@ static const struct heading {
 } HEADING[] = {
     {"phase", "phase", false, false, put_phase, NULL},
     {"model", "model", false, true, put_model, NULL},
+    {"engine", "backend", false, true, put_backend, NULL},
     {"hardware", "hardware", false, true, put_hardware, NULL},
     {"batch", "batch", true, false, put_batch, NULL},
     {"shape", "context", false, false, put_shape, NULL},
