@@ -38,9 +38,10 @@ static bool check_kv_types(const struct cpu *c, const struct plan *plan, struct 
     return true;
 }
 
-static bool check_weights(const struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
+static bool check_weights(const struct plan *plan, const struct tensor *weights, struct error *e)
 {
     for (int32_t i = 0; i < plan->n_tensors; i++) {
+        struct packed p;
         const struct tensor_spec *t = &plan->tensor[i];
         const char *name = tensor_role_name((enum tensor_role)t->role);
         if (!weights || (!weights[i].data && !weights[i].read))
@@ -48,11 +49,23 @@ static bool check_weights(const struct cpu *c, const struct plan *plan, const st
         if (weights[i].rows != t->rows || weights[i].cols != t->cols)
             return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, weights[i].rows,
                              weights[i].cols, t->rows, t->cols);
-        if (!c->kernels->linear[weights[i].dtype])
+        if (!pack_init(&p, weights[i].dtype, t->rows, t->cols))
             return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no kernel for %s, the type of '%s'",
                              dtype_name(weights[i].dtype), name);
     }
     return true;
+}
+
+static bool check_compute(const struct cpu *c, const struct plan *plan, const struct op *op, struct error *e)
+{
+    enum dtype weights = c->packed[op->weight].type, own = cpu_compute_of(weights);
+    return cpu_can_compute(weights, (enum dtype)op->compute) ||
+           error_set(e, ERROR_UNSUPPORTED, "the cpu backend multiplies '%s' of type %s in %s, not in %s", op_label(plan, op),
+                     dtype_name(weights),
+                     own == DTYPE_F32    ? "f32"
+                     : own == DTYPE_BF16 ? "f32 or bf16"
+                                         : "f32 or int8",
+                     dtype_name((enum dtype)op->compute));
 }
 
 static bool check_config(const struct kv_config *k, struct error *e)
@@ -61,90 +74,6 @@ static bool check_config(const struct kv_config *k, struct error *e)
         return error_set(e, ERROR_USAGE, "%d blocks of %d tokens for %d rows, %d sequences and %d outputs make no KV cache",
                          k->n_blocks, k->block_size, k->max_tokens, k->max_seqs, k->max_out);
     return true;
-}
-
-static uint64_t matrix_bytes(const struct tensor *t)
-{
-    return t->rows > 1 ? ((uint64_t)t->rows * dtype_row_bytes(t->dtype, (uint64_t)t->cols) + 63) / 64 * 64 : 0;
-}
-
-// One tensor on its way into memory, some rows at a time.
-struct reading {
-    const struct tensor *from;
-    struct tensor *to;
-    atomic_int next;
-    atomic_bool failed;
-    struct error error; // of the member that failed first
-};
-
-enum { READ_BYTES = 1 << 20 };
-
-static void read_rows(void *ctx, int32_t member, int32_t n_members)
-{
-    struct reading *r = ctx;
-    uint64_t row_bytes = dtype_row_bytes(r->to->dtype, (uint64_t)r->to->cols);
-    int32_t step = (int32_t)(READ_BYTES / row_bytes) + 1;
-    (void)member, (void)n_members;
-    for (int32_t first; !r->failed && (first = atomic_fetch_add(&r->next, step)) < r->to->rows;) {
-        struct error e = {0};
-        int32_t n = r->to->rows - first < step ? r->to->rows - first : step;
-        uint8_t *out = (uint8_t *)(uintptr_t)r->to->data + (uint64_t)first * row_bytes;
-        if (!tensor_read(r->from, first, n, out, &e) && !atomic_exchange(&r->failed, true))
-            r->error = e;
-    }
-}
-
-static bool take_matrix(struct cpu *c, const struct tensor *from, struct tensor *to, struct error *e)
-{
-    struct reading r = {.from = from, .to = to};
-    team_run(c->team, read_rows, &r);
-    if (r.failed)
-        *e = r.error;
-    return !r.failed;
-}
-
-// Norm weights and biases are few: kept as f32.
-static bool take_vector(const struct tensor *from, float **to, struct error *e)
-{
-    uint64_t bytes = dtype_row_bytes(from->dtype, (uint64_t)from->cols);
-    void *stored = malloc(bytes);
-    *to = malloc((size_t)from->cols * sizeof **to);
-    bool ok = (stored && *to) || error_set(e, ERROR_MEMORY, "no memory for %d norm weights", from->cols);
-    ok = ok && tensor_read(from, 0, 1, stored, e);
-    if (ok)
-        dtype_to_f32(from->dtype, stored, *to, (size_t)from->cols);
-    free(stored);
-    return ok;
-}
-
-static bool take_tensors(struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e)
-{
-    uint64_t at = 0;
-    size_t n = (uint32_t)plan->n_tensors;
-    c->tensor = calloc(n, sizeof *c->tensor);
-    c->vector = calloc(n, sizeof *c->vector);
-    for (c->n_tensors = 0; c->n_tensors < plan->n_tensors; c->n_tensors++)
-        c->weight_bytes += matrix_bytes(&weights[c->n_tensors]);
-    if (!c->tensor || !c->vector)
-        return error_set(e, ERROR_MEMORY, "no memory for the tensors of '%s'", plan->model);
-    if (!(c->weights = memory_map(c->weight_bytes, "the weights", e)))
-        return false;
-    for (int32_t i = 0; i < plan->n_tensors; at += matrix_bytes(&weights[i++])) {
-        const struct tensor *t = &weights[i];
-        c->tensor[i] = (struct tensor){.data = c->weights + at, .dtype = t->dtype, .rows = t->rows, .cols = t->cols};
-        if (!(t->rows > 1 ? take_matrix(c, t, &c->tensor[i], e) : take_vector(t, &c->vector[i], e)))
-            return false;
-    }
-    return true;
-}
-
-static int32_t widest_slot(const struct plan *plan)
-{
-    int32_t widest = 0;
-    for (int32_t i = 0; i < plan->n_slots; i++)
-        if (i != plan->logits && plan->slot[i].width > widest)
-            widest = plan->slot[i].width;
-    return widest;
 }
 
 static uint64_t to_line(uint64_t floats)
@@ -157,25 +86,42 @@ static uint64_t turn_floats(const struct plan *plan, int32_t which, const struct
     return to_line((uint64_t)config->max_tokens * (uint64_t)(plan->rope[which].rotary_dim / 2));
 }
 
+// What linear layers want prepared: the longest row of any.
+static void measure_rows(struct cpu *c, const struct plan *plan)
+{
+    c->widest = 0, c->prepared_stride = 0;
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        if (op->kind != OP_LINEAR)
+            continue;
+        uint64_t bytes = linear_row_bytes(c->kernels, (enum dtype)op->compute, op->dim[0]);
+        c->prepared_stride = bytes > c->prepared_stride ? bytes : c->prepared_stride;
+        c->widest = op->dim[0] > c->widest ? op->dim[0] : c->widest;
+    }
+    c->widest = (int32_t)to_line((uint64_t)c->widest);
+}
+
 // One mapping, cut up.
 static bool take_scratch(struct cpu *c, const struct plan *plan, const struct kv_config *config, struct error *e)
 {
     uint64_t turns = 0;
+    measure_rows(c, plan);
     for (int32_t i = 0; i < plan->n_ropes; i++)
         turns += 2 * turn_floats(plan, i, config);
-    uint64_t gather = to_line((uint64_t)config->max_out * (uint64_t)widest_slot(plan));
-    uint64_t linear = linear_scratch_floats(plan), attention = attention_scratch_floats(plan);
+    int32_t rows = config->max_tokens > config->max_out ? config->max_tokens : config->max_out;
+    uint64_t prepared = (uint64_t)rows * c->prepared_stride / sizeof(float);
+    uint64_t linear = linear_scratch_floats(c), attention = attention_scratch_floats(plan);
     c->member_floats = to_line(linear > attention ? linear : attention);
     uint64_t members = c->member_floats * (uint64_t)team_size(c->team);
-    c->scratch_bytes = (turns + gather + CPU_PARTS + members) * sizeof(float);
+    c->scratch_bytes = (turns + prepared + CPU_PARTS + members) * sizeof(float);
     c->scratch = memory_map(c->scratch_bytes, "scratch memory", e);
     c->tile = malloc((size_t)config->max_tokens * sizeof *c->tile);
     if (!c->scratch)
         return false;
     if (!c->tile)
         return error_set(e, ERROR_MEMORY, "no memory for the tiles of %d rows", config->max_tokens);
-    c->gather = c->scratch + turns;
-    c->parts = c->gather + gather;
+    c->prepared = (uint8_t *)(c->scratch + turns);
+    c->parts = c->scratch + turns + prepared;
     c->member_scratch = c->parts + CPU_PARTS;
     float *at = c->scratch;
     for (int32_t i = 0; i < plan->n_ropes; i++) {
@@ -199,19 +145,14 @@ static void drop_plan(struct cpu *c)
 static void unload(struct cpu *c)
 {
     drop_plan(c);
-    for (int32_t i = 0; c->vector && i < c->n_tensors; i++)
-        free(c->vector[i]);
-    free(c->vector);
-    free(c->tensor);
-    memory_unmap(c->weights, c->weight_bytes);
-    *c = (struct cpu){.kernels = c->kernels, .gemm = c->gemm, .team = c->team};
+    weights_drop(c);
 }
 
 static bool cpu_load(void *self, const struct plan *plan, const struct tensor *weights, struct error *e)
 {
     struct cpu *c = self;
     unload(c);
-    if (check_weights(c, plan, weights, e) && take_tensors(c, plan, weights, e))
+    if (check_weights(plan, weights, e) && weights_take(c, plan, weights, e))
         return true;
     unload(c);
     return false;
@@ -226,8 +167,14 @@ static bool check_plan(struct cpu *c, const struct plan *plan, const struct kv_c
         return false;
     bool same = c->n_tensors == plan->n_tensors;
     for (int32_t i = 0; same && i < plan->n_tensors; i++)
-        same = c->tensor[i].rows == plan->tensor[i].rows && c->tensor[i].cols == plan->tensor[i].cols;
-    return same || error_set(e, ERROR_USAGE, "the cpu backend has not loaded the weights of '%s'", plan->model);
+        if (plan->tensor[i].rows > 1)
+            same = c->packed[i].rows == plan->tensor[i].rows && c->packed[i].cols == plan->tensor[i].cols;
+    if (!same)
+        return error_set(e, ERROR_USAGE, "the cpu backend has not loaded the weights of '%s'", plan->model);
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (plan->op[i].kind == OP_LINEAR && !check_compute(c, plan, &plan->op[i], e))
+            return false;
+    return true;
 }
 
 static bool cpu_start(void *self, const struct plan *plan, const struct kv_config *config, struct error *e)
@@ -378,9 +325,7 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
     if (!c)
         return error_set(e, ERROR_MEMORY, "no memory for the cpu backend");
     c->kernels = cpu_kernels_select(options->isa, e);
-    c->gemm = c->kernels && c->kernels->gemm && !options->row_invariant;
-    if (!c->kernels || !team_open(&c->team, options->threads, options->cpu_list, e) ||
-        (c->gemm && !linear_warm_up(c->team, e))) {
+    if (!c->kernels || !team_open(&c->team, options->threads, options->cpu_list, e)) {
         team_close(c->team);
         free(c);
         return false;
@@ -404,7 +349,9 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
 
 bool cpu_can_multiply(const struct backend *cpu, enum dtype type)
 {
-    return ((const struct cpu *)cpu->self)->kernels->linear[type] != NULL;
+    struct packed p;
+    (void)cpu; // every table has every form
+    return pack_init(&p, type, 1, 1);
 }
 
 bool cpu_can_keep(const struct backend *cpu, enum dtype type)

@@ -1,7 +1,5 @@
-// Which kernel takes which operations. Plain C: prices a plan without a CPU, weights or BLAS.
+// Which kernel takes which operations. Plain C: prices a plan without a CPU or weights.
 #include "engine/cpu/cover.h"
-
-#include "engine/cpu/kernels.h"
 
 static bool share_input(const struct op *op)
 {
@@ -17,6 +15,16 @@ static bool gated(const struct op *op)
 {
     return op[1].in[0] == op[0].in[0] && op[2].in[0] == op[0].out && op[2].in[1] == op[1].out && op[1].rows == op[0].rows &&
            op[2].rows == op[0].rows;
+}
+
+static bool share_normed(const struct op *op)
+{
+    return share_input(op + 1);
+}
+
+static bool gated_normed(const struct op *op)
+{
+    return gated(op + 1);
 }
 
 // ROPE q, ROPE k, KV_WRITE of that k.
@@ -42,6 +50,9 @@ static const struct pattern {
 } PATTERN[] = {
     {CPU_SPAN_NORM_ROPE_KV, 5, {OP_NORM, OP_NORM, OP_ROPE, OP_ROPE, OP_KV_WRITE}, normed_and_turned},
     {CPU_SPAN_ROPE_KV, 3, {OP_ROPE, OP_ROPE, OP_KV_WRITE}, turned},
+    {CPU_SPAN_NORM_QKV, 4, {OP_NORM, OP_LINEAR, OP_LINEAR, OP_LINEAR}, share_normed},
+    {CPU_SPAN_NORM_GATE_UP_ACT, 4, {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ACT}, gated_normed},
+    {CPU_SPAN_NORM_LINEAR, 2, {OP_NORM, OP_LINEAR}, NULL},
     {CPU_SPAN_QKV, 3, {OP_LINEAR, OP_LINEAR, OP_LINEAR}, share_input},
     {CPU_SPAN_GATE_UP_ACT, 3, {OP_LINEAR, OP_LINEAR, OP_ACT}, gated},
     {CPU_SPAN_LINEAR_ADD, 2, {OP_LINEAR, OP_ADD}, residual},
@@ -55,34 +66,45 @@ static const struct pattern {
     {CPU_SPAN_ADD, 1, {OP_ADD}, NULL},
 };
 
-static bool matches(const struct pattern *p, const struct op *op, int32_t left)
+// A norm whose output is read by the linear layers behind it and nobody after them.
+static bool normed_for(const struct plan *plan, int32_t first, int32_t end)
 {
-    if (p->count > left)
+    const struct op *norm = &plan->op[first];
+    for (int32_t i = end; i < plan->n_ops; i++)
+        for (int k = 0; k < 3; k++)
+            if (plan->op[i].in[k] == norm->out)
+                return false;
+    return norm->dim[0] == 1 && norm[1].in[0] == norm->out && norm[1].rows == norm->rows;
+}
+
+static bool matches(const struct pattern *p, const struct plan *plan, int32_t first)
+{
+    const struct op *op = &plan->op[first];
+    if (p->count > plan->n_ops - first)
         return false;
     for (int32_t i = 0; i < p->count; i++)
         if (op[i].kind != p->kind[i])
             return false;
+    if (p->kind[0] == OP_NORM && p->kind[1] == OP_LINEAR && !normed_for(plan, first, first + p->count))
+        return false;
     return !p->fits || p->fits(op);
 }
 
-static struct span span_at(const struct plan *plan, int32_t first, const struct batch_shape *shape)
+static struct span span_at(const struct plan *plan, int32_t first)
 {
-    const struct op *op = &plan->op[first];
-    int32_t rows = op->rows == ROWS_OUT ? shape->n_out : shape->n_tokens;
-    uint16_t strategy = op->kind == OP_LINEAR && rows > CPU_GEMM_ROWS ? CPU_STRATEGY_GEMM : CPU_STRATEGY_ROWS;
     for (size_t i = 0; i < sizeof PATTERN / sizeof *PATTERN; i++)
-        if (matches(&PATTERN[i], op, plan->n_ops - first))
-            return (struct span){first, PATTERN[i].count, (uint16_t)PATTERN[i].span, strategy};
+        if (matches(&PATTERN[i], plan, first))
+            return (struct span){first, PATTERN[i].count, (uint16_t)PATTERN[i].span, 0};
     return (struct span){first, 1, CPU_SPAN_COUNT, 0}; // ALLREDUCE: priced as nobody's, refused by supports()
 }
 
-// The grouping is the same for every shape (slots share buffers by it); only the strategy depends on the rows.
+// The same for every shape: slots share buffers by it.
 int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shape *shape, struct span *spans)
 {
-    (void)unused;
+    (void)unused, (void)shape;
     int32_t n = 0;
     for (int32_t first = 0; first < plan->n_ops; first += spans[n++].count)
-        spans[n] = span_at(plan, first, shape);
+        spans[n] = span_at(plan, first);
     return n;
 }
 

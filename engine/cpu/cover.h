@@ -6,12 +6,15 @@
 
 //    id            name                       what it does
 #define CPU_SPANS(X)                                                                                                        \
-    X(EMBED, "embed")                        /* rows of the embedding table */                                              \
-    X(NORM, "norm")                          /* RMSNorm */                                                                  \
-    X(LINEAR, "linear")                      /* one linear layer */                                                         \
-    X(QKV, "qkv")                            /* three linear layers over one input */                                       \
-    X(LINEAR_ADD, "linear+add")              /* a linear layer and the residual */                                          \
-    X(GATE_UP_ACT, "gate+up+act")            /* two linear layers over one input, act(gate) * up */                         \
+    X(EMBED, "embed")             /* rows of the embedding table */                                                         \
+    X(NORM, "norm")               /* RMSNorm */                                                                             \
+    X(LINEAR, "linear")           /* one linear layer */                                                                    \
+    X(QKV, "qkv")                 /* three linear layers over one input */                                                  \
+    X(LINEAR_ADD, "linear+add")   /* a linear layer and the residual */                                                     \
+    X(GATE_UP_ACT, "gate+up+act") /* two linear layers over one input, act(gate) * up */                                    \
+    X(NORM_LINEAR, "norm+linear") /* these three behind the norm of their input */                                          \
+    X(NORM_QKV, "norm+qkv")                                                                                                 \
+    X(NORM_GATE_UP_ACT, "norm+gate+up+act")                                                                                 \
     X(ROPE, "rope")                          /* rotary embedding */                                                         \
     X(KV_WRITE, "kv_write")                  /* K and V into the cache */                                                   \
     X(ROPE_KV, "rope+kv_write")              /* q and k turned, K and V into the cache */                                   \
@@ -25,12 +28,6 @@ enum cpu_span {
     CPU_SPANS(X)
 #undef X
         CPU_SPAN_COUNT,
-};
-
-// How linear layers treat their rows.
-enum cpu_strategy {
-    CPU_STRATEGY_ROWS, // weights read as stored; up to CPU_GEMM_ROWS rows
-    CPU_STRATEGY_GEMM, // weights widened to f32 panel by panel, OpenBLAS sgemm
 };
 
 #endif

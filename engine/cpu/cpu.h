@@ -12,8 +12,8 @@ bool cpu_backend_open(struct backend *out, const struct backend_options *options
 int32_t cpu_cover(void *unused, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
 const char *cpu_kernel_name(void *unused, uint16_t kernel);
 
-// The arithmetic that goes with weights of a type: bf16 for bf16, int8 (activations quantized by row and group) for int8, int4
-// and the block types, else f32. f32 can be had for every type. Plain C, as the cover.
+// The arithmetic that goes with weights of a type: bf16 for bf16, int8 (activations quantized by row and group) for int8,
+// int4 and the block types, else f32. f32 can be had for every type. Plain C, as the cover.
 enum dtype cpu_compute_of(enum dtype weights);
 bool cpu_can_compute(enum dtype weights, enum dtype compute);
 
@@ -24,6 +24,5 @@ bool cpu_can_keep(const struct backend *cpu, enum dtype type);
 // Facts for the record: what this machine is and which path was taken. Strings are owned by the library.
 const char *cpu_isa_selected(const struct backend *cpu); // "avx512bf16"
 const char *cpu_isa_best(void);                          // what "auto" selects here
-const char *cpu_blas_name(void);                         // version, options and the core it chose
 
 #endif

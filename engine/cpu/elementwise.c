@@ -39,17 +39,15 @@ void walk_embed(const struct share *w, const struct span *span)
 {
     struct step *s = w->step;
     const struct op *op = &s->cpu->plan->op[span->first];
-    const struct tensor *t = &s->cpu->tensor[op->weight];
-    uint64_t row_bytes = dtype_row_bytes(t->dtype, (uint64_t)t->cols);
+    const struct packed *table = &s->cpu->packed[op->weight];
     int32_t first, end;
     for (int32_t i = 0; i < s->cpu->plan->n_ropes; i++)
         turn_table(w, i);
     share_range(w, rows_of(s, op), 1, &first, &end);
     for (int32_t r = first; r < end; r++) {
-        s->cpu->kernels->to_f32[t->dtype]((const uint8_t *)t->data + (uint64_t)s->batch->token[r] * row_bytes,
-                                          out_row(s, op, r), t->cols);
+        pack_read(table, s->batch->token[r], 0, table->cols, out_row(s, op, r));
         if (op->param[0] != 1)
-            s->cpu->kernels->scale(out_row(s, op, r), op->param[0], 0, t->cols);
+            s->cpu->kernels->scale(out_row(s, op, r), op->param[0], 0, table->cols);
     }
 }
 

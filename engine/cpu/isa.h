@@ -17,12 +17,17 @@
     X(bf16, BF16)                                                                                                           \
     X(int8, INT8)
 
-// kernels_linear.c
-#define X(name, id)                                                                                                         \
-    void SYM(linear_##name)(const struct linear_rows *a, int32_t first, int32_t end);                                       \
-    void SYM(to_f32_##name)(const void *row, float *out, int32_t n);
-WEIGHT_TYPES(X)
+// kernels_linear.c, kernels_codes.c
+#define X(name, form) void SYM(linear_f32_##name)(const struct linear_panel *a);
+F32_KERNELS(X)
 #undef X
+#define X(name, form) void SYM(linear_int8_##name)(const struct linear_panel *a);
+INT8_KERNELS(X)
+#undef X
+void SYM(linear_bf16)(const struct linear_panel *a);
+void SYM(prepare_f32)(const float *x, int32_t n, void *row);
+void SYM(prepare_bf16)(const float *x, int32_t n, void *row);
+void SYM(prepare_int8)(const float *x, int32_t n, void *row);
 
 // kernels_attn.c
 void SYM(attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch);

@@ -1,48 +1,46 @@
 // The kernels of one instruction set behind one table. ref.c is the plain reading of the formulas; kernels_*.c are compiled
-// once per instruction set. Everything computes in f32; weights and KV are used exactly as stored.
+// once per instruction set. Weights and KV are used exactly as stored.
 #ifndef ENGINE_CPU_KERNELS_H
 #define ENGINE_CPU_KERNELS_H
 
 #include "engine/backend.h"
+#include "engine/cpu/pack.h"
 #include "engine/cpu/storage.h"
 
 enum {
-    CPU_ROWS = 16, // rows a row kernel takes at once: the weights are read once for all of them
-    // More rows than this go through OpenBLAS. It packs both sides first, which few rows do not repay: on a Zen 5 (one core,
-    // k = 1024) sgemm of 0.3.21 does 47 GFLOP/s with 17 rows, 95 with 64, 110 with 128 as Haswell and 37, 103, 145 as
-    // SkylakeX; the bf16 row kernel does 216 with 16.
-    CPU_GEMM_ROWS = 128,
+    LINEAR_SCRATCH_BYTES = 32 << 10, // a piece of a panel unpacked
     CPU_MAX_HEAD_DIM = 512,
     CPU_SPLIT = 256, // context positions of one part of attention: fixed, so that results depend on nothing else
     ATTN_TILE = 32,  // positions widened to f32 at a time; divides CPU_SPLIT
 };
 
-// What every table multiplies.
-#define WEIGHT_TYPES(X)                                                                                                     \
-    X(f32, F32)                                                                                                             \
-    X(f16, F16)                                                                                                             \
-    X(bf16, BF16)                                                                                                           \
-    X(q8_0, Q8_0)                                                                                                           \
-    X(q4_0, Q4_0)                                                                                                           \
-    X(q4_1, Q4_1)                                                                                                           \
-    X(q5_0, Q5_0)                                                                                                           \
-    X(q5_1, Q5_1)                                                                                                           \
-    X(q2_k, Q2_K)                                                                                                           \
-    X(q3_k, Q3_K)                                                                                                           \
-    X(q4_k, Q4_K)                                                                                                           \
-    X(q5_k, Q5_K)                                                                                                           \
-    X(q6_k, Q6_K)                                                                                                           \
-    X(iq4_nl, IQ4_NL)                                                                                                       \
-    X(iq4_xs, IQ4_XS)                                                                                                       \
-    X(mxfp4, MXFP4)
+// Forms of packed weights and the kernels that multiply them: in f32 all, the others in the arithmetic of their own.
+#define F32_KERNELS(X)                                                                                                      \
+    X(f32, PACK_F32)                                                                                                        \
+    X(f16, PACK_F16)                                                                                                        \
+    X(bf16, PACK_BF16)                                                                                                      \
+    X(int8, PACK_INT8)                                                                                                      \
+    X(q8, PACK_Q8)                                                                                                          \
+    X(q4, PACK_Q4)                                                                                                          \
+    X(q8x, PACK_Q8X)                                                                                                        \
+    X(q4x, PACK_Q4X)
+#define INT8_KERNELS(X)                                                                                                     \
+    X(int8, PACK_INT8)                                                                                                      \
+    X(q8, PACK_Q8)                                                                                                          \
+    X(q4, PACK_Q4)                                                                                                          \
+    X(q8x, PACK_Q8X)                                                                                                        \
+    X(q4x, PACK_Q4X)
 
-// y[r][o] = bias[o] + sum over k of w[o][k] * x[r][k]. Each y is summed over k in one order that n_rows does not change.
-struct linear_rows {
-    const struct tensor *w; // [n_out, n_in]
-    const float *bias;      // [n_out] or NULL
-    const float *const *x;  // [n_rows] rows of n_in values
-    float *const *y;        // [n_rows] rows of n_out values
-    int32_t n_rows;         // 1..CPU_ROWS
+// sum[r][o] = over all columns k, in order: w[panel * PANEL + o][k] * x[r][k], x as prepared.
+struct linear_panel {
+    const struct packed *w;
+    int32_t panel;
+    const uint8_t *x; // [n_rows] prepared rows
+    uint64_t x_stride;
+    int32_t n_rows;
+    float *sum;           // [n_rows][PANEL]
+    const uint8_t *ahead; // memory that will be read next, or NULL: its first part is fetched meanwhile
+    float *scratch;       // LINEAR_SCRATCH_BYTES
 };
 
 // Query vectors that share one KV head of one sequence: the heads of its group, for some rows.
@@ -66,12 +64,12 @@ struct attn_part {
 
 struct cpu_kernels {
     const char *name;
-    bool gemm; // more than CPU_GEMM_ROWS rows go through OpenBLAS
 
-    // Outputs first .. end-1 of a linear layer, by type of the weights; NULL: no such kernel.
-    void (*linear[DTYPE_COUNT])(const struct linear_rows *a, int32_t first, int32_t end);
-    // A row of n weights as f32.
-    void (*to_f32[DTYPE_COUNT])(const void *row, float *out, int32_t n);
+    // One panel of a linear layer, by arithmetic and form of the weights; NULL: no such kernel.
+    void (*linear[DTYPE_COUNT][PACK_FORMS])(const struct linear_panel *a);
+    // n activations as that arithmetic wants them, in row_bytes bytes per value (of n rounded up to a GROUP).
+    void (*prepare[DTYPE_COUNT])(const float *x, int32_t n, void *row);
+    uint8_t row_bytes[DTYPE_COUNT];
     // A KV row of n values to and from storage; scale: int8's, unused otherwise.
     void (*kv_store[DTYPE_COUNT])(const float *in, void *values, uint16_t *scale, int32_t n);
     // Attention over the positions first .. end-1 (at most CPU_SPLIT). scratch: attn_scratch_floats().

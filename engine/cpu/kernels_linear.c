@@ -1,189 +1,234 @@
-// Linear layers over few rows, and weights widened to f32. Outputs are taken TILE_OUT at a time and rows TILE_ROWS at a
-// time; every output has one vector of partial sums that runs through k in order, so neither tile size nor neighbours show.
+// Linear layers in f32 and bf16: a panel of weights times prepared rows. A tile of rows and outputs stays in registers while
+// a piece of the panel passes; the sums wait in memory between pieces, so each runs through all columns in order, and
+// neither tile nor company shows in it. The piece stays in the L1 cache while the tiles of more rows pass over it.
 #include "engine/cpu/isa.h"
-#include "engine/cpu/weights.h"
+#include "engine/cpu/tile.h"
 
-enum { TILE_OUT = 4, TILE_ROWS = VL == 16 ? 4 : 3 }; // sums, x and w fit 32 or 16 registers
+enum {
+    ROW_TILE = 6, // with 4 vectors (AVX2: 2) of outputs: 24 (12) sums, and room for weights and an activation
+    // Columns of a piece: 8 KiB of weights where one tile takes all rows and nothing is read twice, else 32 KiB.
+    F32_SHORT = 32,
+    F32_LONG = 128,
+    BF16_SHORT = 64,
+    BF16_LONG = 256,
+};
 
-// The last n % VL values of a row of plain values, padded with zeros to a whole vector.
-SPECIALIZE vf load_tail(load_weights load, const uint8_t *row, int32_t size, int32_t n)
+// Vectors of outputs that go with n_rows rows.
+SPECIALIZE int32_t vectors_for(int32_t n_rows)
 {
-    uint8_t tail[VL * 4] = {0};
-    int32_t done = n / VL * VL;
-    memcpy(tail, row + (size_t)done * (size_t)size, (size_t)(n - done) * (size_t)size);
-    return load(tail, 0, 0);
+    return VL == 16 ? 4 : n_rows == 1 ? 8 : n_rows == 2 ? 4 : 2;
 }
 
-// sum[o][r] += w[o] * x[r] for the vectors at k + j.
-SPECIALIZE void multiply(load_weights load, const uint8_t *w, size_t row_bytes, const float *const *x, int32_t k, int32_t j,
-                         int32_t n_out, int32_t n_rows, vf sum[TILE_OUT][TILE_ROWS])
+SPECIALIZE void multiply_f32(const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
-    vf row[TILE_ROWS];
-#pragma GCC unroll 4
-    for (int32_t r = 0; r < n_rows; r++)
-        row[r] = vf_load(x[r] + k + j);
-#pragma GCC unroll 4
-    for (int32_t o = 0; o < n_out; o++) {
-        vf weights = load(w + (size_t)o * row_bytes, (uint32_t)k, (uint32_t)j);
-#pragma GCC unroll 4
-        for (int32_t r = 0; r < n_rows; r++)
-            sum[o][r] = vf_fma(weights, row[r], sum[o][r]);
+    const float *w = (const float *)(const void *)p->w + p->first;
+    vf sum[ROW_TILE][8];
+    load_sums(p, n_rows, n_vectors, sum);
+    for (int32_t k = 0; k < p->n; k++, w += PANEL) {
+        vf weight[8];
+#pragma GCC unroll 8
+        for (int32_t v = 0; v < n_vectors; v++)
+            weight[v] = vf_load(w + v * VL);
+        fetch(p, (uint64_t)k * PANEL * sizeof(float));
+#pragma GCC unroll 8
+        for (int32_t r = 0; r < n_rows; r++) {
+            vf x = vf_set(((const float *)(const void *)(p->x + (uint64_t)r * p->x_stride))[k]);
+#pragma GCC unroll 8
+            for (int32_t v = 0; v < n_vectors; v++)
+                sum[r][v] = vf_fma(weight[v], x, sum[r][v]);
+        }
+    }
+    store_sums(p, n_rows, n_vectors, sum);
+}
+
+#ifdef __AVX512BF16__
+SPECIALIZE vp pair_at(const uint8_t *row, int32_t i)
+{
+    uint32_t pair;
+    memcpy(&pair, row + (uint64_t)i * PAIR_BYTES, sizeof pair);
+    return vp_set(pair);
+}
+#else
+SPECIALIZE vp pair_at(const uint8_t *row, int32_t i)
+{
+    const float *x = (const float *)(const void *)(row + (uint64_t)i * PAIR_BYTES);
+    return (vp){vf_set(x[0]), vf_set(x[1])};
+}
+#endif
+
+SPECIALIZE void multiply_bf16(const struct piece *p, int32_t n_rows, int32_t n_vectors)
+{
+    const uint8_t *w = p->w + p->first * 4;
+    vf sum[ROW_TILE][8];
+    load_sums(p, n_rows, n_vectors, sum);
+    for (int32_t k = 0; k < p->n; k++, w += PANEL * 4) { // pairs
+        vp weight[8];
+#pragma GCC unroll 8
+        for (int32_t v = 0; v < n_vectors; v++)
+            weight[v] = vp_load(w + v * VL * 4);
+        fetch(p, (uint64_t)k * PANEL * 4);
+#pragma GCC unroll 8
+        for (int32_t r = 0; r < n_rows; r++) {
+            vp x = pair_at(p->x + (uint64_t)r * p->x_stride, k);
+#pragma GCC unroll 8
+            for (int32_t v = 0; v < n_vectors; v++)
+                sum[r][v] = vf_dot2(sum[r][v], weight[v], x);
+        }
+    }
+    store_sums(p, n_rows, n_vectors, sum);
+}
+
+SPECIALIZE void tile(multiply m, const struct piece *p, int32_t n_rows)
+{
+    switch (n_rows) {
+    case 1: strips(m, p, 1, vectors_for(1)); break;
+    case 2: strips(m, p, 2, vectors_for(2)); break;
+    case 3: strips(m, p, 3, vectors_for(3)); break;
+    case 4: strips(m, p, 4, vectors_for(4)); break;
+    case 5: strips(m, p, 5, vectors_for(5)); break;
+    default: strips(m, p, 6, vectors_for(6)); break;
     }
 }
 
-SPECIALIZE void multiply_tail(load_weights load, const uint8_t *w, size_t row_bytes, int32_t size, const float *const *x,
-                              int32_t n, int32_t n_out, int32_t n_rows, vf sum[TILE_OUT][TILE_ROWS])
+// Rows are parted evenly: a tile of one or two at the end would wait for its own sums.
+SPECIALIZE void tiles(multiply m, const struct linear_panel *a, struct piece *p)
 {
-    int32_t done = n / VL * VL;
-#pragma GCC unroll 4
-    for (int32_t o = 0; o < n_out; o++) {
-        vf weights = load_tail(load, w + (size_t)o * row_bytes, size, n);
-#pragma GCC unroll 4
-        for (int32_t r = 0; r < n_rows; r++)
-            sum[o][r] = vf_fma(weights, vf_load_n(x[r] + done, n - done), sum[o][r]);
+    int32_t n_tiles = (a->n_rows + ROW_TILE - 1) / ROW_TILE;
+    for (int32_t i = 0, row = 0; i < n_tiles; i++) {
+        int32_t n = (a->n_rows - row + n_tiles - i - 1) / (n_tiles - i);
+        tile_rows(a, p, row);
+        tile(m, p, n);
+        row += n, p->ahead = NULL;
     }
 }
 
-// The same stretch of the next tile of outputs: rows are too short for the hardware to see a stream.
-SPECIALIZE void prefetch_rows(const uint8_t *w, size_t row_bytes, size_t at, int32_t n_out)
+void SYM(linear_bf16)(const struct linear_panel *a)
 {
-#pragma GCC unroll 4
-    for (int32_t o = 0; o < n_out; o++)
-        _mm_prefetch((const char *)w + (size_t)o * row_bytes + at, _MM_HINT_T0);
-}
-
-// n_out outputs from `first` of n_rows rows from `row`; both counts constants.
-SPECIALIZE void tile(load_weights load, int32_t size, const struct linear_rows *a, size_t row_bytes, int32_t first,
-                     int32_t row, int32_t n_out, int32_t n_rows)
-{
-    const uint8_t *w = (const uint8_t *)a->w->data + (size_t)first * row_bytes;
-    const float *const *x = a->x + row;
-    int32_t n = a->w->cols, k = 0;
-    vf sum[TILE_OUT][TILE_ROWS];
-#pragma GCC unroll 4
-    for (int32_t o = 0; o < n_out; o++)
-#pragma GCC unroll 4
-        for (int32_t r = 0; r < n_rows; r++)
-            sum[o][r] = vf_zero();
-    size_t ahead = (size_t)n_out * row_bytes, stride = GROUP * row_bytes / (size_t)n;
-    for (; k + GROUP <= n; k += GROUP, ahead += stride) {
-        prefetch_rows(w, row_bytes, ahead, n_out);
-#pragma GCC unroll 4
-        for (int32_t j = 0; j < GROUP; j += VL)
-            multiply(load, w, row_bytes, x, k, j, n_out, n_rows, sum);
-    }
-    for (; size && k + VL <= n; k += VL)
-        multiply(load, w, row_bytes, x, k, 0, n_out, n_rows, sum);
-    if (size && k < n)
-        multiply_tail(load, w, row_bytes, size, x, n, n_out, n_rows, sum);
-#pragma GCC unroll 4
-    for (int32_t o = 0; o < n_out; o++)
-#pragma GCC unroll 4
-        for (int32_t r = 0; r < n_rows; r++)
-            a->y[row + r][first + o] = vf_sum(sum[o][r]) + (a->bias ? a->bias[first + o] : 0);
-}
-
-SPECIALIZE void tile_rows(load_weights load, int32_t size, const struct linear_rows *a, size_t row_bytes, int32_t first,
-                          int32_t n_out)
-{
-    int32_t row = 0;
-    for (; row + TILE_ROWS <= a->n_rows; row += TILE_ROWS)
-        tile(load, size, a, row_bytes, first, row, n_out, TILE_ROWS);
-    switch (a->n_rows - row) {
-    case 3: tile(load, size, a, row_bytes, first, row, n_out, 3); break;
-    case 2: tile(load, size, a, row_bytes, first, row, n_out, 2); break;
-    case 1: tile(load, size, a, row_bytes, first, row, n_out, 1); break;
+    const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
+    int32_t n_pairs = (a->w->cols + 1) / 2, step = (a->n_rows <= ROW_TILE ? BF16_SHORT : BF16_LONG) / 2;
+    for (int32_t k = 0; k < n_pairs; k += step) {
+        struct piece p = {.w = w + (uint64_t)k * PANEL * 4, .x_at = (uint64_t)k * PAIR_BYTES, .more = k > 0};
+        p.n = n_pairs - k < step ? n_pairs - k : step;
+        p.ahead = k + step < n_pairs ? p.w + (uint64_t)step * PANEL * 4 : a->ahead;
+        tiles(multiply_bf16, a, &p);
     }
 }
 
-// size: bytes per value of plain types, whose rows may end inside a vector; 0: block types, whose rows do not.
-SPECIALIZE void linear(load_weights load, enum dtype type, int32_t size, const struct linear_rows *a, int32_t first,
-                       int32_t end)
+// Codes to values: VL outputs from `first`, the four columns of quad q.
+SPECIALIZE void widen_quad(vi codes, vf scale, vf min, bool with_min, int32_t offset, float *out)
 {
-    size_t row_bytes = dtype_row_bytes(type, (uint64_t)a->w->cols);
-    int32_t o = first;
-    for (; o + TILE_OUT <= end; o += TILE_OUT)
-        tile_rows(load, size, a, row_bytes, o, TILE_OUT);
-    for (; o < end; o++)
-        tile_rows(load, size, a, row_bytes, o, 1);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        vf value = vi_to_vf(vi_sub(vi_and(i ? vi_right(codes, 8 * i) : codes, vi_set(255)), vi_set(offset)));
+        vf_store(out + i * PANEL, with_min ? vf_fma(scale, value, min) : vf_mul(scale, value));
+    }
 }
 
-SPECIALIZE void to_f32(load_weights load, int32_t size, const void *row, float *out, int32_t n)
+SPECIALIZE void widen_group(enum pack_form form, int32_t parts, const uint8_t *group, const float *row_scale, float *out)
 {
+    bool four = form == PACK_Q4 || form == PACK_Q4X, x = form == PACK_Q8X || form == PACK_Q4X;
+    int32_t head = x ? parts * 2 * PANEL * 4 : form == PACK_INT8 ? 0 : PANEL * 2, offset = four ? x ? 0 : 8 : 128;
+    for (int32_t first = 0; first < PANEL; first += VL)
+        for (int32_t q = 0; q < GROUP / 4; q++) {
+            const float *f = (const float *)(const void *)group + (parts * q / (GROUP / 4)) * 2 * PANEL + first;
+            vf scale = form == PACK_INT8 ? vf_load(row_scale + first) : x ? vf_load(f) : vf_load_f16(group + first * 2);
+            vf min = x ? vf_load(f + PANEL) : vf_zero();
+            vi codes = four ? codes4(group + head, q, first) : codes8(group + head, q, first);
+            widen_quad(codes, scale, min, x, offset, out + q * 4 * PANEL + first);
+        }
+}
+
+// Columns k .. k+n-1 of a panel as f32 [n][PANEL].
+SPECIALIZE void widen(enum pack_form form, const struct packed *w, const uint8_t *panel, int32_t k, int32_t n, float *out)
+{
+    const float *row_scale = (const float *)(const void *)(panel + w->panel_bytes) - PANEL;
+    if (form == PACK_F16)
+        for (int32_t i = 0; i < n * PANEL; i += VL)
+            vf_store(out + i, vf_load_f16(panel + ((uint64_t)k * PANEL + (uint64_t)i) * 2));
+    else if (form == PACK_BF16)
+        for (int32_t i = 0; i < (n + 1) / 2 * PANEL; i += VL) {
+            vi pairs = vi_load(panel + ((uint64_t)k / 2 * PANEL + (uint64_t)i) * 4);
+            float *at = out + i / PANEL * 2 * PANEL + i % PANEL;
+            vf_store(at, vi_bits(vi_left(pairs, 16)));
+            vf_store(at + PANEL, vi_bits(vi_and(pairs, vi_set((int32_t)0xffff0000))));
+        }
+    else
+        for (int32_t i = 0; i < n; i += GROUP) {
+            const uint8_t *group = panel + (uint64_t)((k + i) / GROUP) * w->group_bytes;
+            if (w->parts == 1)
+                widen_group(form, 1, group, row_scale, out + i * PANEL);
+            else
+                widen_group(form, 2, group, row_scale, out + i * PANEL);
+        }
+}
+
+SPECIALIZE void linear_f32(enum pack_form form, const struct linear_panel *a)
+{
+    const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
+    int32_t cols = a->w->cols, step = a->n_rows <= ROW_TILE ? F32_SHORT : F32_LONG;
+    for (int32_t k = 0; k < cols; k += step) {
+        struct piece p = {.w = w + (uint64_t)k * PANEL * 4, .x_at = (uint64_t)k * 4, .more = k > 0};
+        p.n = cols - k < step ? cols - k : step;
+        p.ahead = k + step < cols ? p.w + (uint64_t)step * PANEL * 4 : a->ahead;
+        if (form != PACK_F32) {
+            widen(form, a->w, w, k, p.n, a->scratch);
+            p.w = (const uint8_t *)a->scratch, p.ahead = NULL;
+        }
+        tiles(multiply_f32, a, &p);
+    }
+}
+
+#define F32_KERNEL(name, form)                                                                                              \
+    void SYM(linear_f32_##name)(const struct linear_panel *a)                                                               \
+    {                                                                                                                       \
+        linear_f32(form, a);                                                                                                \
+    }
+F32_KERNEL(f32, PACK_F32)
+F32_KERNEL(f16, PACK_F16)
+F32_KERNEL(bf16, PACK_BF16)
+F32_KERNEL(int8, PACK_INT8)
+F32_KERNEL(q8, PACK_Q8)
+F32_KERNEL(q4, PACK_Q4)
+F32_KERNEL(q8x, PACK_Q8X)
+F32_KERNEL(q4x, PACK_Q4X)
+
+void SYM(prepare_f32)(const float *x, int32_t n, void *row)
+{
+    memcpy(row, x, (size_t)n * sizeof *x);
+}
+
+#ifdef __AVX512BF16__
+static void round_pairs(const float *x, uint8_t *row) // 2 * VL values
+{
+    vi_store(row, (vi)_mm512_cvtne2ps_pbh(vf_load(x + VL), vf_load(x)));
+}
+#else
+// To the nearest, ties to even, as f32_to_bf16; kept as f32.
+static vf round_bf16(vf x)
+{
+    vi bits = vf_bits(x), odd = vi_and(vi_right(bits, 16), vi_set(1));
+    bits = vi_add(bits, vi_add(odd, vi_set(0x7fff)));
+    return vi_bits(vi_and(bits, vi_set((int32_t)0xffff0000)));
+}
+
+static void round_pairs(const float *x, uint8_t *row)
+{
+    vf_store((float *)(void *)row, round_bf16(vf_load(x)));
+    vf_store((float *)(void *)row + VL, round_bf16(vf_load(x + VL)));
+}
+#endif
+
+void SYM(prepare_bf16)(const float *x, int32_t n, void *row)
+{
+    uint8_t *to = row;
     int32_t k = 0;
-    for (; k + GROUP <= n; k += GROUP)
-#pragma GCC unroll 4
-        for (int32_t j = 0; j < GROUP; j += VL)
-            vf_store(out + k + j, load(row, (uint32_t)k, (uint32_t)j));
-    for (; size && k + VL <= n; k += VL)
-        vf_store(out + k, load(row, (uint32_t)k, 0));
-    if (size && k < n)
-        vf_store_n(out + k, load_tail(load, row, size, n), n - k);
+    for (; k + 2 * VL <= n; k += 2 * VL)
+        round_pairs(x + k, to + k / 2 * PAIR_BYTES);
+    if (k == n)
+        return;
+    float rest[2 * VL] = {0};
+    uint8_t rounded[VL * PAIR_BYTES];
+    memcpy(rest, x + k, (size_t)(n - k) * sizeof *x);
+    round_pairs(rest, rounded);
+    memcpy(to + k / 2 * PAIR_BYTES, rounded, (size_t)((n - k + 1) / 2 * PAIR_BYTES));
 }
-
-#define WEIGHT_KERNELS(name, type, size)                                                                                    \
-    void SYM(linear_##name)(const struct linear_rows *a, int32_t first, int32_t end)                                        \
-    {                                                                                                                       \
-        linear(weights_##name, type, size, a, first, end);                                                                  \
-    }                                                                                                                       \
-    void SYM(to_f32_##name)(const void *row, float *out, int32_t n)                                                         \
-    {                                                                                                                       \
-        to_f32(weights_##name, size, row, out, n);                                                                          \
-    }
-WEIGHT_KERNELS(f32, DTYPE_F32, 4)
-WEIGHT_KERNELS(f16, DTYPE_F16, 2)
-WEIGHT_KERNELS(bf16, DTYPE_BF16, 2)
-WEIGHT_KERNELS(q8_0, DTYPE_Q8_0, 0)
-WEIGHT_KERNELS(q4_0, DTYPE_Q4_0, 0)
-WEIGHT_KERNELS(q4_1, DTYPE_Q4_1, 0)
-WEIGHT_KERNELS(q6_k, DTYPE_Q6_K, 0)
-
-// Types whose codes take longer to read: TILE_OUT rows of weights are widened piece by piece, then meet all rows of x. Sums
-// run as above.
-enum { PIECE = 256 };
-
-static void linear_widened(void (*widen)(const void *, float *, int32_t), enum dtype type, const struct linear_rows *a,
-                           int32_t first, int32_t n_out)
-{
-    size_t row_bytes = dtype_row_bytes(type, (uint64_t)a->w->cols);
-    const uint8_t *row = (const uint8_t *)a->w->data + (size_t)first * row_bytes;
-    float w[TILE_OUT][PIECE];
-    vf sum[CPU_ROWS][TILE_OUT];
-    memset(w, 0, sizeof w);
-    memset(sum, 0, sizeof sum);
-    for (int32_t k = 0; k < a->w->cols; k += PIECE) {
-        int32_t n = a->w->cols - k < PIECE ? a->w->cols - k : PIECE;
-        for (int32_t o = 0; o < n_out; o++)
-            widen(row + (size_t)o * row_bytes + dtype_row_bytes(type, (uint64_t)k), w[o], n);
-        for (int32_t r = 0; r < a->n_rows; r++)
-            for (int32_t j = 0; j < n; j += VL) {
-                vf x = vf_load(a->x[r] + k + j);
-#pragma GCC unroll 4
-                for (int32_t o = 0; o < TILE_OUT; o++)
-                    sum[r][o] = vf_fma(vf_load(w[o] + j), x, sum[r][o]);
-            }
-    }
-    for (int32_t r = 0; r < a->n_rows; r++)
-        for (int32_t o = 0; o < n_out; o++)
-            a->y[r][first + o] = vf_sum(sum[r][o]) + (a->bias ? a->bias[first + o] : 0);
-}
-
-#define WIDENED_KERNELS(name, type)                                                                                         \
-    void SYM(to_f32_##name)(const void *row, float *out, int32_t n)                                                         \
-    {                                                                                                                       \
-        to_f32(weights_##name, 0, row, out, n);                                                                             \
-    }                                                                                                                       \
-    void SYM(linear_##name)(const struct linear_rows *a, int32_t first, int32_t end)                                        \
-    {                                                                                                                       \
-        for (int32_t o = first; o < end; o += TILE_OUT)                                                                     \
-            linear_widened(SYM(to_f32_##name), type, a, o, end - o < TILE_OUT ? end - o : TILE_OUT);                        \
-    }
-WIDENED_KERNELS(q5_0, DTYPE_Q5_0)
-WIDENED_KERNELS(q5_1, DTYPE_Q5_1)
-WIDENED_KERNELS(q2_k, DTYPE_Q2_K)
-WIDENED_KERNELS(q3_k, DTYPE_Q3_K)
-WIDENED_KERNELS(q4_k, DTYPE_Q4_K)
-WIDENED_KERNELS(q5_k, DTYPE_Q5_K)
-WIDENED_KERNELS(iq4_nl, DTYPE_IQ4_NL)
-WIDENED_KERNELS(iq4_xs, DTYPE_IQ4_XS)
-WIDENED_KERNELS(mxfp4, DTYPE_MXFP4)

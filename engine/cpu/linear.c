@@ -1,175 +1,195 @@
-// Linear layers. Few rows: each member streams its slice of the weights as stored, CPU_ROWS rows at a time. Many rows:
-// each member widens panels of its slice to f32 and lets single-threaded BLAS multiply.
+// Linear layers with what stands around them: the norm before, bias, scale, residual or activation after. Members draw
+// panels of 64 outputs from a shared counter, so that one that lost its CPU for a while does not hold up the others.
 #include "engine/cpu/walk.h"
 
-#include "engine/base/memory.h"
-#include "engine/base/units.h"
-
-#include <cblas.h>
 #include <string.h>
 
-static const float *bias_of(const struct cpu *c, const struct op *op)
+enum {
+    OWN_ROWS = 2,     // activations of so few rows are prepared by each member for itself, which saves a barrier
+    CHUNK_ROWS = 384, // rows that pass over a panel before the next do: their sums stay in the L2 cache
+};
+
+// A span taken apart.
+struct linear_work {
+    const struct op *norm;   // NULL: none
+    const struct op *linear; // n_linears of them over one input
+    const struct op *tail;   // ADD or ACT; NULL: none
+    int32_t n_linears, n_rows, n_units;
+    const uint8_t *x; // prepared rows
+    uint64_t x_stride;
+};
+
+static bool is_pair(const struct linear_work *l)
 {
-    return op->bias >= 0 ? c->vector[op->bias] : NULL;
+    return l->tail && l->tail->kind == OP_ACT;
 }
 
-static void rows_kernel(const struct share *w, const struct op *op, int32_t row, int32_t n, int32_t first, int32_t end)
+static const struct packed *packed_of(const struct cpu *c, const struct op *op)
+{
+    return &c->packed[op->weight];
+}
+
+// Units of work: panels, of gate and up together.
+static void take_apart(const struct step *s, const struct span *span, struct linear_work *l)
+{
+    const struct op *op = &s->cpu->plan->op[span->first], *end = op + span->count;
+    *l = (struct linear_work){.norm = op->kind == OP_NORM ? op++ : NULL, .linear = op};
+    for (; op < end && op->kind == OP_LINEAR; op++, l->n_linears++)
+        l->n_units += pack_panels(packed_of(s->cpu, op));
+    l->tail = op < end ? op : NULL;
+    l->n_rows = rows_of(s, l->linear);
+    if (is_pair(l))
+        l->n_units /= 2;
+}
+
+uint64_t linear_row_bytes(const struct cpu_kernels *k, enum dtype compute, int32_t n)
+{
+    uint64_t lines = ((uint64_t)(n + GROUP - 1) / GROUP * GROUP * k->row_bytes[compute] + 63) / 64;
+    return (lines | 1) * 64; // an odd number of lines: rows of a tile do not fall into one set of the cache
+}
+
+// Member scratch: a row of f32, OWN_ROWS prepared rows, sums of two panels, a piece of a panel.
+static float *normed_row(const struct share *w)
+{
+    return member_scratch(w);
+}
+
+static uint8_t *own_rows(const struct share *w)
+{
+    return (uint8_t *)(member_scratch(w) + w->step->cpu->widest);
+}
+
+static float *sums(const struct share *w)
+{
+    return (float *)(void *)(own_rows(w) + OWN_ROWS * w->step->cpu->prepared_stride);
+}
+
+static float *piece_scratch(const struct share *w)
+{
+    return sums(w) + 2 * CHUNK_ROWS * PANEL;
+}
+
+uint64_t linear_scratch_floats(const struct cpu *c)
+{
+    uint64_t bytes = OWN_ROWS * c->prepared_stride + LINEAR_SCRATCH_BYTES;
+    return (uint64_t)c->widest + bytes / sizeof(float) + 2 * CHUNK_ROWS * PANEL;
+}
+
+static void prepare_row(const struct share *w, const struct linear_work *l, int32_t r, uint8_t *out)
 {
     const struct cpu *c = w->step->cpu;
-    const struct tensor *t = &c->tensor[op->weight];
-    const float *x[CPU_ROWS];
-    float *y[CPU_ROWS];
-    for (int32_t r = 0; r < n; r++) {
-        x[r] = in_row(w->step, op, 0, row + r);
-        y[r] = out_row(w->step, op, row + r);
+    const float *x = in_row(w->step, l->norm ? l->norm : l->linear, 0, r);
+    int32_t n = l->linear->dim[0];
+    if (l->norm) {
+        c->kernels->norm(x, c->vector[l->norm->weight], l->norm->param[0], normed_row(w), n);
+        x = normed_row(w);
     }
-    struct linear_rows a = {.w = t, .bias = bias_of(c, op), .x = x, .y = y, .n_rows = n};
-    c->kernels->linear[t->dtype](&a, first, end);
+    c->kernels->prepare[l->linear->compute](x, n, out);
 }
 
-// More than CPU_ROWS rows take turns at one panel of weights, which stays in the cache meanwhile.
-static void linear_by_rows(const struct share *w, const struct op *op, int32_t first, int32_t end)
-{
-    int32_t n_rows = rows_of(w->step, op), panel = n_rows > CPU_ROWS ? CPU_PANEL : end - first;
-    for (int32_t o = first; o < end; o += panel)
-        for (int32_t r = 0; r < n_rows; r += CPU_ROWS)
-            rows_kernel(w, op, r, n_rows - r < CPU_ROWS ? n_rows - r : CPU_ROWS, o, o + panel < end ? o + panel : end);
-}
-
-// Where row 0 of the input lies when rows are adjacent, or of their gathered copy.
-static const float *gemm_input(const struct step *s, const struct op *op)
-{
-    const struct slot *slot = &s->cpu->plan->slot[op->in[0]];
-    bool gathered = op->rows == ROWS_OUT && slot->rows == ROWS_TOKENS && s->batch->n_out != s->batch->n_tokens;
-    return gathered ? s->cpu->gather : in_row(s, op, 0, 0);
-}
-
-static void gemm_panel(const struct share *w, const struct op *op, const float *x, int32_t first, int32_t end)
+static void prepare(const struct share *w, struct linear_work *l)
 {
     const struct cpu *c = w->step->cpu;
-    const struct tensor *t = &c->tensor[op->weight];
-    int32_t n_in = op->dim[0], n_out = op->dim[1], n_rows = rows_of(w->step, op);
-    uint64_t row_bytes = dtype_row_bytes(t->dtype, (uint64_t)n_in);
-    const float *panel = (const float *)t->data + (t->dtype == DTYPE_F32 ? (size_t)first * (size_t)n_in : 0);
-    if (t->dtype != DTYPE_F32) {
-        float *wide = member_scratch(w);
-        for (int32_t o = first; o < end; o++)
-            c->kernels->to_f32[t->dtype]((const uint8_t *)t->data + (uint64_t)o * row_bytes,
-                                         wide + (size_t)(o - first) * (size_t)n_in, n_in);
-        panel = wide;
-    }
-    float *y = out_row(w->step, op, 0) + first;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n_rows, end - first, n_in, 1, x, n_in, panel, n_in, 0, y, n_out);
-    const float *bias = bias_of(c, op);
-    for (int32_t r = 0; bias && r < n_rows; r++)
-        c->kernels->add(y + (size_t)r * (size_t)n_out, bias + first, 1, y + (size_t)r * (size_t)n_out, end - first);
-}
-
-// Outputs first .. end-1 of one layer, all rows.
-static void linear_part(const struct share *w, const struct op *op, uint16_t strategy, int32_t first, int32_t end)
-{
-    const float *x = strategy == CPU_STRATEGY_GEMM ? gemm_input(w->step, op) : NULL;
-    if (!x)
-        linear_by_rows(w, op, first, end);
-    for (int32_t o = first; x && o < end; o += CPU_PANEL)
-        gemm_panel(w, op, x, o, o + CPU_PANEL < end ? o + CPU_PANEL : end);
-    bool plain = op->param[0] == 1 && op->param[1] == 0;
-    for (int32_t r = 0; !plain && r < rows_of(w->step, op); r++)
-        w->step->cpu->kernels->scale(out_row(w->step, op, r) + first, op->param[0], op->param[1], end - first);
-}
-
-// sgemm wants adjacent rows: copies the rows wanted by a ROWS_OUT operation side by side.
-static void gather_input(const struct share *w, const struct span *span, const struct op *op)
-{
-    struct step *s = w->step;
-    if (span->strategy != CPU_STRATEGY_GEMM || gemm_input(s, op) != s->cpu->gather)
-        return;
-    int32_t first, end, width = op->dim[0];
-    share_range(w, rows_of(s, op), 1, &first, &end);
+    bool own = l->n_rows <= OWN_ROWS;
+    int32_t first = 0, end = l->n_rows;
+    uint8_t *x = own ? own_rows(w) : c->prepared;
+    l->x = x, l->x_stride = linear_row_bytes(c->kernels, (enum dtype)l->linear->compute, l->linear->dim[0]);
+    if (!own)
+        share_range(w, l->n_rows, 1, &first, &end);
     for (int32_t r = first; r < end; r++)
-        memcpy(s->cpu->gather + (size_t)r * (size_t)width, in_row(s, op, 0, r), (size_t)width * sizeof(float));
-    team_barrier(s->cpu->team, w->member);
+        prepare_row(w, l, r, x + (uint64_t)r * l->x_stride);
+    if (!own)
+        team_barrier(c->team, w->member);
 }
 
-// One layer, or several over one input: their outputs are numbered through and cut evenly.
+// The layer and panel of a unit.
+static const struct op *unit_panel(const struct cpu *c, const struct linear_work *l, int32_t unit, int32_t *panel)
+{
+    const struct op *op = l->linear;
+    for (; unit >= pack_panels(packed_of(c, op)); op++)
+        unit -= pack_panels(packed_of(c, op));
+    *panel = unit;
+    return op;
+}
+
+// Where the member will probably read on: others draw one unit each meanwhile.
+static const uint8_t *read_next(const struct share *w, const struct linear_work *l)
+{
+    int32_t panel, unit = share_peek(w) + w->n_members - 1;
+    if (unit >= l->n_units)
+        return NULL;
+    const struct packed *p = packed_of(w->step->cpu, unit_panel(w->step->cpu, l, unit, &panel));
+    return p->data + (uint64_t)panel * p->panel_bytes;
+}
+
+// One panel over rows row .. row+n-1, finished but for the tail, into sum.
+static void multiply_panel(const struct share *w, const struct linear_work *l, const struct op *op, int32_t panel,
+                           int32_t row, int32_t n, const uint8_t *ahead, float *sum)
+{
+    const struct cpu *c = w->step->cpu;
+    const struct cpu_kernels *k = c->kernels;
+    const struct packed *p = packed_of(c, op);
+    const float *bias = op->bias >= 0 ? c->vector[op->bias] + panel * PANEL : NULL;
+    int32_t left = p->rows - panel * PANEL, width = left < PANEL ? left : PANEL;
+    struct linear_panel a = {.w = p,
+                             .panel = panel,
+                             .x = l->x + (uint64_t)row * l->x_stride,
+                             .x_stride = l->x_stride,
+                             .n_rows = n,
+                             .sum = sum,
+                             .ahead = ahead,
+                             .scratch = piece_scratch(w)};
+    k->linear[op->compute][p->form](&a);
+    for (int32_t r = 0; bias && r < n; r++)
+        k->add(sum + r * PANEL, bias, 1, sum + r * PANEL, width);
+    for (int32_t r = 0; (op->param[0] != 1 || op->param[1] != 0) && r < n; r++)
+        k->scale(sum + r * PANEL, op->param[0], op->param[1], width);
+}
+
+// Sums to the output slot, through ADD or ACT where there is one.
+static void finish_row(const struct share *w, const struct linear_work *l, const struct op *op, int32_t r, int32_t first,
+                       int32_t width, const float *sum, const float *up)
+{
+    const struct step *s = w->step;
+    const struct cpu_kernels *k = s->cpu->kernels;
+    const struct op *tail = l->tail;
+    float *y = out_row(s, tail ? tail : op, r) + first;
+    if (!tail)
+        memcpy(y, sum, (size_t)width * sizeof *y);
+    else if (tail->kind == OP_ACT)
+        k->act_mul[tail->dim[1]](sum, up, y, width);
+    else if (tail->in[0] == op->out)
+        k->add(sum, in_row(s, tail, 1, r) + first, tail->param[0], y, width);
+    else
+        k->add(in_row(s, tail, 0, r) + first, sum, tail->param[0], y, width);
+}
+
+static void do_unit(const struct share *w, const struct linear_work *l, int32_t unit)
+{
+    const struct cpu *c = w->step->cpu;
+    const uint8_t *next = read_next(w, l);
+    int32_t panel;
+    const struct op *op = unit_panel(c, l, unit, &panel);
+    const struct packed *p = packed_of(c, op), *second = is_pair(l) ? packed_of(c, op + 1) : NULL;
+    int32_t first = panel * PANEL, width = p->rows - first < PANEL ? p->rows - first : PANEL;
+    float *sum = sums(w), *up = sum + CHUNK_ROWS * PANEL;
+    for (int32_t row = 0; row < l->n_rows; row += CHUNK_ROWS) {
+        int32_t n = l->n_rows - row < CHUNK_ROWS ? l->n_rows - row : CHUNK_ROWS;
+        const uint8_t *last = row + n == l->n_rows ? next : NULL;
+        const uint8_t *then = second ? second->data + (uint64_t)panel * second->panel_bytes : last;
+        multiply_panel(w, l, op, panel, row, n, then, sum);
+        if (second)
+            multiply_panel(w, l, op + 1, panel, row, n, last, up);
+        for (int32_t r = 0; r < n; r++)
+            finish_row(w, l, op, row + r, first, width, sum + r * PANEL, up + r * PANEL);
+    }
+}
+
 void walk_linear(const struct share *w, const struct span *span)
 {
-    const struct op *op = &w->step->cpu->plan->op[span->first];
-    int32_t total = 0, first, end;
-    for (int32_t i = 0; i < span->count; i++)
-        total += op[i].dim[1];
-    gather_input(w, span, op);
-    share_range(w, total, 16, &first, &end);
-    for (int32_t i = 0, base = 0; i < span->count; base += op[i++].dim[1]) {
-        int32_t from = first > base ? first - base : 0, to = end - base < op[i].dim[1] ? end - base : op[i].dim[1];
-        if (from < to)
-            linear_part(w, &op[i], span->strategy, from, to);
-    }
-}
-
-void walk_linear_add(const struct share *w, const struct span *span)
-{
-    const struct cpu *c = w->step->cpu;
-    const struct op *op = &c->plan->op[span->first], *add = op + 1;
-    int32_t first, end;
-    gather_input(w, span, op);
-    share_range(w, op->dim[1], 16, &first, &end);
-    if (first == end)
-        return;
-    linear_part(w, op, span->strategy, first, end);
-    for (int32_t r = 0; r < rows_of(w->step, add); r++)
-        c->kernels->add(in_row(w->step, add, 0, r) + first, in_row(w->step, add, 1, r) + first, add->param[0],
-                        out_row(w->step, add, r) + first, end - first);
-}
-
-void walk_gate_up_act(const struct share *w, const struct span *span)
-{
-    const struct cpu *c = w->step->cpu;
-    const struct op *op = &c->plan->op[span->first], *act = op + 2;
-    int32_t first, end;
-    gather_input(w, span, op);
-    share_range(w, act->dim[0], 16, &first, &end);
-    if (first == end)
-        return;
-    linear_part(w, op, span->strategy, first, end);
-    linear_part(w, op + 1, span->strategy, first, end);
-    for (int32_t r = 0; r < rows_of(w->step, act); r++)
-        c->kernels->act_mul[act->dim[1]](in_row(w->step, act, 0, r) + first, in_row(w->step, act, 1, r) + first,
-                                         out_row(w->step, act, r) + first, end - first);
-}
-
-uint64_t linear_scratch_floats(const struct plan *plan)
-{
-    int32_t widest = 0;
-    for (int32_t i = 0; i < plan->n_ops; i++)
-        if (plan->op[i].kind == OP_LINEAR && plan->op[i].dim[0] > widest)
-            widest = plan->op[i].dim[0];
-    return (uint64_t)widest * CPU_PANEL;
-}
-
-static void small_gemm(void *ctx, int32_t member, int32_t n_members)
-{
-    (void)ctx, (void)member, (void)n_members;
-    enum { N = 32 };
-    float a[N * N] = {0}, b[N * N] = {0}, c[N * N] = {0};
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1, a, N, b, N, 0, c, N);
-}
-
-// OpenBLAS maps one buffer for each thread that calls it, and retries for ever where there is no room for it.
-bool linear_warm_up(struct team *team, struct error *e)
-{
-    enum { BUFFER_MIB = 129 };
-    uint64_t needed = (uint64_t)team_size(team) * BUFFER_MIB << 20, available = memory_available("");
-    char a[24], b[24];
-    if (available < needed)
-        return error_set(e, ERROR_MEMORY, "%d threads need %s for OpenBLAS, %s is available", team_size(team),
-                         format_bytes(needed, a), format_bytes(available, b));
-    openblas_set_num_threads(1); // the team's members call it side by side
-    team_run(team, small_gemm, NULL);
-    return true;
-}
-
-const char *cpu_blas_name(void)
-{
-    return openblas_get_config(); // version, options and the core it chose (OPENBLAS_CORETYPE)
+    struct linear_work l;
+    take_apart(w->step, span, &l);
+    prepare(w, &l);
+    for (int32_t unit = share_next(w, l.n_units); unit < l.n_units; unit = share_next(w, l.n_units))
+        do_unit(w, &l, unit);
 }

@@ -14,31 +14,45 @@ static float dot(const float *a, const float *b, int32_t n)
     return sum;
 }
 
-static void ref_linear(const struct linear_rows *a, int32_t first, int32_t end)
+// y = W x, with x rounded as the arithmetic says.
+static void ref_linear(const struct linear_panel *a)
 {
-    int32_t n_in = a->w->cols;
-    uint64_t row_bytes = dtype_row_bytes(a->w->dtype, (uint64_t)n_in);
-    for (int32_t o = first; o < end; o++) {
-        const uint8_t *row = (const uint8_t *)a->w->data + (uint64_t)o * row_bytes;
-        float sum[CPU_ROWS] = {0}, w[PIECE];
-        for (int32_t k = 0; k < n_in; k += PIECE) {
-            int32_t n = n_in - k < PIECE ? n_in - k : PIECE;
-            dtype_to_f32(a->w->dtype, row + dtype_row_bytes(a->w->dtype, (uint64_t)k), w, (size_t)n);
+    memset(a->sum, 0, (size_t)(a->n_rows * PANEL) * sizeof *a->sum);
+    for (int32_t o = 0; o < PANEL && a->panel * PANEL + o < a->w->rows; o++)
+        for (int32_t k = 0; k < a->w->cols; k += PIECE) {
+            float w[PIECE];
+            int32_t n = a->w->cols - k < PIECE ? a->w->cols - k : PIECE;
+            pack_read(a->w, a->panel * PANEL + o, k, n, w);
             for (int32_t r = 0; r < a->n_rows; r++)
-                sum[r] += dot(w, a->x[r] + k, n);
+                a->sum[r * PANEL + o] += dot(w, (const float *)(const void *)(a->x + (uint64_t)r * a->x_stride) + k, n);
         }
-        for (int32_t r = 0; r < a->n_rows; r++)
-            a->y[r][o] = sum[r] + (a->bias ? a->bias[o] : 0);
-    }
 }
 
-#define X(name, id)                                                                                                         \
-    static void ref_to_f32_##name(const void *row, float *out, int32_t n)                                                   \
-    {                                                                                                                       \
-        dtype_to_f32(DTYPE_##id, row, out, (size_t)n);                                                                      \
+static void ref_prepare_f32(const float *x, int32_t n, void *row)
+{
+    memcpy(row, x, (size_t)n * sizeof *x);
+}
+
+static void ref_prepare_bf16(const float *x, int32_t n, void *row)
+{
+    float *y = row;
+    for (int32_t i = 0; i < n; i++)
+        y[i] = bf16_to_f32(f32_to_bf16(x[i]));
+}
+
+// Each group of 32: the largest magnitude becomes 127.
+static void ref_prepare_int8(const float *x, int32_t n, void *row)
+{
+    float *y = row;
+    for (int32_t first = 0; first < n; first += GROUP) {
+        int32_t end = first + GROUP < n ? first + GROUP : n;
+        float max = 0;
+        for (int32_t i = first; i < end; i++)
+            max = fmaxf(max, fabsf(x[i]));
+        for (int32_t i = first; i < end; i++)
+            y[i] = max > 0 ? max / 127 * rintf(x[i] * (127 / max)) : 0;
     }
-WEIGHT_TYPES(X)
-#undef X
+}
 
 static void ref_kv_store_f32(const float *in, void *values, uint16_t *scale, int32_t n)
 {
@@ -185,12 +199,15 @@ static void ref_move(float *to, const float *a, const float *b, uint64_t n, bool
 
 const struct cpu_kernels cpu_kernels_ref = {
     .name = "ref",
-#define X(name, id) [DTYPE_##id] = ref_linear,
-    .linear = {WEIGHT_TYPES(X)},
+    .linear = {[DTYPE_F32] =
+                   {
+#define X(name, form) [form] = ref_linear,
+                       F32_KERNELS(X)},
+               [DTYPE_BF16] = {[PACK_BF16] = ref_linear},
+               [DTYPE_INT8] = {INT8_KERNELS(X)}},
 #undef X
-#define X(name, id) [DTYPE_##id] = ref_to_f32_##name,
-    .to_f32 = {WEIGHT_TYPES(X)},
-#undef X
+    .prepare = {[DTYPE_F32] = ref_prepare_f32, [DTYPE_BF16] = ref_prepare_bf16, [DTYPE_INT8] = ref_prepare_int8},
+    .row_bytes = {[DTYPE_F32] = 4, [DTYPE_BF16] = 4, [DTYPE_INT8] = 4},
     .kv_store = {[DTYPE_F32] = ref_kv_store_f32,
                  [DTYPE_F16] = ref_kv_store_f16,
                  [DTYPE_BF16] = ref_kv_store_bf16,

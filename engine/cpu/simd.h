@@ -4,6 +4,7 @@
 #define ENGINE_CPU_SIMD_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -153,6 +154,14 @@ SPECIALIZE vi vi_xor(vi a, vi b)
 SPECIALIZE vi vi_from_i8(__m128i a)
 {
     return _mm512_cvtepi8_epi32(a);
+}
+SPECIALIZE vi vi_nibbles(vi a, bool high) // of each byte
+{
+    return _mm512_and_si512(high ? _mm512_srli_epi32(a, 4) : a, _mm512_set1_epi8(15));
+}
+SPECIALIZE int32_t vi_sum(vi a)
+{
+    return _mm512_reduce_add_epi32(a);
 }
 SPECIALIZE vi vi_right(vi a, int n)
 {
@@ -406,6 +415,16 @@ SPECIALIZE vi vi_xor(vi a, vi b)
 SPECIALIZE vi vi_from_i8(__m128i a)
 {
     return _mm256_cvtepi8_epi32(a);
+}
+SPECIALIZE vi vi_nibbles(vi a, bool high) // of each byte
+{
+    return _mm256_and_si256(high ? _mm256_srli_epi32(a, 4) : a, _mm256_set1_epi8(15));
+}
+SPECIALIZE int32_t vi_sum(vi a)
+{
+    __m128i q = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
 }
 SPECIALIZE vi vi_right(vi a, int n)
 {

@@ -35,6 +35,11 @@ int32_t share_next(const struct share *w, int32_t n)
     return i < n ? i : n;
 }
 
+int32_t share_peek(const struct share *w)
+{
+    return atomic_load_explicit(&w->step->next[w->index & 1], memory_order_relaxed);
+}
+
 float *member_scratch(const struct share *w)
 {
     return w->step->cpu->member_scratch + (uint64_t)w->member * w->step->cpu->member_floats;
@@ -45,8 +50,11 @@ static void (*const WALK[CPU_SPAN_COUNT])(const struct share *, const struct spa
     [CPU_SPAN_NORM] = walk_norm,
     [CPU_SPAN_LINEAR] = walk_linear,
     [CPU_SPAN_QKV] = walk_linear,
-    [CPU_SPAN_LINEAR_ADD] = walk_linear_add,
-    [CPU_SPAN_GATE_UP_ACT] = walk_gate_up_act,
+    [CPU_SPAN_LINEAR_ADD] = walk_linear,
+    [CPU_SPAN_GATE_UP_ACT] = walk_linear,
+    [CPU_SPAN_NORM_LINEAR] = walk_linear,
+    [CPU_SPAN_NORM_QKV] = walk_linear,
+    [CPU_SPAN_NORM_GATE_UP_ACT] = walk_linear,
     [CPU_SPAN_ROPE] = walk_rope,
     [CPU_SPAN_KV_WRITE] = walk_kv_write,
     [CPU_SPAN_ROPE_KV] = walk_rope_kv,
@@ -80,8 +88,6 @@ void walk_step(struct cpu *c, const struct batch *batch, struct trace *trace)
     struct batch_shape shape = batch_shape_of(batch);
     struct step s = {.cpu = c, .batch = batch, .trace = trace};
     s.n_spans = cpu_cover(NULL, c->plan, &shape, c->spans);
-    for (int32_t i = 0; i < s.n_spans && !c->gemm; i++)
-        c->spans[i].strategy = CPU_STRATEGY_ROWS;
     attention_prepare(&s);
     team_run(c->team, walk_spans, &s);
     c->n_out = batch->n_out;

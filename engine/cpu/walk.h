@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 
 enum {
-    CPU_PANEL = 64,     // outputs whose weights are widened at a time for sgemm
     CPU_QUERIES = 64,   // queries of one KV head that attention takes at a time
     CPU_PARTS = 4 << 20 // floats of scratch for attention parts that wait to be joined
 };
@@ -29,13 +28,12 @@ struct turns {
 
 struct cpu {
     const struct cpu_kernels *kernels;
-    bool gemm; // many rows go through BLAS, which sums in an order of its own
     struct team *team;
     const struct plan *plan; // NULL: not loaded
     struct kv_config config;
     int32_t n_tensors;
-    struct tensor *tensor; // [n_tensors]
-    uint8_t *weights;      // the matrices, one mapping
+    struct packed *packed; // [n_tensors] matrices
+    uint8_t *weights;      // they lie here, one mapping
     uint64_t weight_bytes;
     float **vector; // [n_tensors] norm weights and biases as f32, NULL for matrices
     struct kv_storage kv;
@@ -47,10 +45,12 @@ struct cpu {
     float *scratch;
     uint64_t scratch_bytes;
     struct turns turns[PLAN_MAX_ROPES];
-    float *gather;              // [max_out, widest input]
+    uint8_t *prepared;          // activations of a linear layer as its kernel wants them: [rows] prepared_stride bytes
+    uint64_t prepared_stride;   // of the longest
+    int32_t widest;             // input of a linear layer, in whole cache lines of f32
     float *parts;               // [CPU_PARTS]
     float *member_scratch;      // [members, member_floats]
-    uint64_t member_floats;     // a panel of weights, or what attention needs
+    uint64_t member_floats;     // what linear layers or attention need
     struct attn_tile *tile;     // [max_tokens]
     int32_t n_tiles, tile_rows; // of this step: how many, and rows of the largest
 };
@@ -83,18 +83,22 @@ void share_range(const struct share *w, int32_t n, int32_t align, int32_t *first
 // The next of n things that nobody has taken yet in this span, or n.
 int32_t share_next(const struct share *w, int32_t n);
 
+// How many have been taken so far.
+int32_t share_peek(const struct share *w);
+
 float *member_scratch(const struct share *w);
 
 // walk.c
 void walk_step(struct cpu *c, const struct batch *batch, struct trace *trace);
 
+// weights.c
+bool weights_take(struct cpu *c, const struct plan *plan, const struct tensor *weights, struct error *e);
+void weights_drop(struct cpu *c); // accepts none
+
 // linear.c
 void walk_linear(const struct share *w, const struct span *span);
-void walk_linear_add(const struct share *w, const struct span *span);
-void walk_gate_up_act(const struct share *w, const struct span *span);
-uint64_t linear_scratch_floats(const struct plan *plan);
-// BLAS takes its buffers now, not inside a step. ERROR_MEMORY if there is no room for them.
-bool linear_warm_up(struct team *team, struct error *e);
+uint64_t linear_row_bytes(const struct cpu_kernels *k, enum dtype compute, int32_t n); // of n prepared activations
+uint64_t linear_scratch_floats(const struct cpu *c); // of a member; prepared_stride and widest are set
 
 // attention.c
 void attention_prepare(struct step *s); // cuts the batch into tiles

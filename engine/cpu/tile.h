@@ -1,0 +1,84 @@
+// What the kernels of linear layers share: a piece of a panel, and tiles of sums over it. Included by kernels_*.c.
+#ifndef ENGINE_CPU_TILE_H
+#define ENGINE_CPU_TILE_H
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/simd.h"
+
+#ifdef __AVX512BF16__
+enum { PAIR_BYTES = 4 }; // two activations in bf16
+#else
+enum { PAIR_BYTES = 8 }; // likewise rounded, but widened to f32 again
+#endif
+
+// Some columns of a panel, and the rows of one tile.
+struct piece {
+    const uint8_t *w, *x; // of the piece and of the tile's first row
+    uint64_t x_stride, x_at;
+    float *sum;           // [rows][PANEL] of the tile
+    int32_t n;            // columns, pairs or groups
+    int32_t first;        // output within the panel
+    bool more;            // not the first piece: sums go on
+    const uint8_t *ahead; // what is read after this piece, fetched meanwhile; NULL: nothing
+};
+
+// Adds a piece to the sums of n_rows x (n_vectors x VL outputs); both counts constants.
+typedef void (*multiply)(const struct piece *p, int32_t n_rows, int32_t n_vectors);
+
+SPECIALIZE void load_sums(const struct piece *p, int32_t n_rows, int32_t n_vectors, vf sum[][8])
+{
+#pragma GCC unroll 8
+    for (int32_t r = 0; r < n_rows; r++)
+#pragma GCC unroll 8
+        for (int32_t v = 0; v < n_vectors; v++)
+            sum[r][v] = p->more ? vf_load(p->sum + r * PANEL + p->first + v * VL) : vf_zero();
+}
+
+SPECIALIZE void store_sums(const struct piece *p, int32_t n_rows, int32_t n_vectors, vf sum[][8])
+{
+#pragma GCC unroll 8
+    for (int32_t r = 0; r < n_rows; r++)
+#pragma GCC unroll 8
+        for (int32_t v = 0; v < n_vectors; v++)
+            vf_store(p->sum + r * PANEL + p->first + v * VL, sum[r][v]);
+}
+
+// Four cache lines from byte `at` of what comes next.
+SPECIALIZE void fetch(const struct piece *p, uint64_t at)
+{
+    if (p->ahead)
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < 4; i++)
+            _mm_prefetch((const char *)p->ahead + at + i * 64, _MM_HINT_T0);
+}
+
+SPECIALIZE void tile_rows(const struct linear_panel *a, struct piece *p, int32_t row)
+{
+    p->x = a->x + (uint64_t)row * a->x_stride + p->x_at;
+    p->x_stride = a->x_stride;
+    p->sum = a->sum + (int64_t)row * PANEL;
+}
+
+// All outputs of the panel, n_vectors at a time.
+SPECIALIZE void strips(multiply m, const struct piece *piece, int32_t n_rows, int32_t n_vectors)
+{
+    struct piece p = *piece;
+    for (p.first = 0; p.first < PANEL; p.first += n_vectors * VL) {
+        m(&p, n_rows, n_vectors);
+        p.ahead = NULL;
+    }
+}
+
+// The codes of VL outputs from `first`, four columns each.
+SPECIALIZE vi codes8(const uint8_t *codes, int32_t quad, int32_t first)
+{
+    return vi_load(codes + (quad * PANEL + first) * 4);
+}
+
+SPECIALIZE vi codes4(const uint8_t *codes, int32_t quad, int32_t first)
+{
+    vi bytes = vi_load(codes + (quad % (GROUP / 8) * PANEL + first) * 4);
+    return vi_nibbles(bytes, quad >= GROUP / 8);
+}
+
+#endif
