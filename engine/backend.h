@@ -113,7 +113,6 @@ struct backend_options {
     const char *cpu_list; // "0,2-3" or NULL
     const char *isa;      // "auto", "ref", "avx2", "avx512bf16" ...: forces a kernel set
     int32_t device;
-    bool row_invariant; // a row's result may not depend, not in one bit, on how many rows run beside it: slower for many
 };
 bool backend_open(struct backend *out, const char *name, const struct backend_options *options, struct error *e);
 void backend_close(struct backend *b);    // accepts zeroed
