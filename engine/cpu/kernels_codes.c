@@ -57,11 +57,21 @@ SPECIALIZE void dot_group(bool four, const struct piece *p, const uint8_t *codes
     }
 }
 
+// What comes next, a group's bytes in parts, which the tiles take in turn.
+SPECIALIZE void fetch_group(const struct piece *p, int32_t *wait, int32_t g)
+{
+    enum { PARTS = 4 };
+    const uint64_t part = p->ahead_bytes / PARTS;
+    for (uint64_t i = 0; i < PARTS; i++)
+        fetch(p, wait, ((uint64_t)g * PARTS + i) * part, (int32_t)(part + 63) / 64);
+}
+
 SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     const bool four = form == PACK_Q4;
     const uint64_t head = form == PACK_INT8 ? 0 : PANEL * 2, group_bytes = head + CODES / (four ? 2 : 1);
     vf sum[ROW_TILE][8];
+    int32_t wait = first_turn(p);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t g = 0; g < p->n; g++) {
         const uint8_t *group = p->w + (uint64_t)g * group_bytes;
@@ -71,8 +81,7 @@ SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32
 #pragma GCC unroll 8
             for (int32_t v = 0; v < n_vectors; v++)
                 acc[r][v] = vi_set(four ? group_of(p, r, g)->start4 : group_of(p, r, g)->start8);
-        for (uint64_t at = 0; at < group_bytes; at += 256)
-            fetch(p, (uint64_t)g * group_bytes + at);
+        fetch_group(p, &wait, g);
         dot_group(four, p, group + head, g, 0, GROUP / 4, n_rows, n_vectors, acc);
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++) {
@@ -130,22 +139,24 @@ MULTIPLY(q4, PACK_Q4)
 
 SPECIALIZE void tiles(multiply m, const struct linear_panel *a, struct piece *p)
 {
-    int32_t n_tiles = (a->n_rows + ROW_TILE - 1) / ROW_TILE;
-    for (int32_t i = 0, row = 0; i < n_tiles; i++) {
-        int32_t n = (a->n_rows - row + n_tiles - i - 1) / (n_tiles - i);
-        tile_rows(a, p, row);
+    for (int32_t i = 0, row = 0, n; row < a->n_rows; i++, row += n) {
+        n = next_tile(a, p, ROW_TILE, i, row);
         switch (n) {
         case 1: strips(m, p, 1, 4); break;
         case 2: strips(m, p, 2, VL == 16 ? 4 : 2); break;
         default: strips(m, p, 3, VL == 16 ? 4 : 2); break;
         }
-        row += n, p->ahead = NULL;
     }
 }
 
 static int32_t n_groups(const struct packed *w)
 {
     return (w->cols + GROUP - 1) / GROUP;
+}
+
+static __attribute__((noinline)) void tiles_q8(const struct linear_panel *a, struct piece *p)
+{
+    tiles(multiply_q8, a, p);
 }
 
 SPECIALIZE void linear_codes(multiply m, const struct linear_panel *a)
@@ -157,6 +168,7 @@ SPECIALIZE void linear_codes(multiply m, const struct linear_panel *a)
         p.x_at = (uint64_t)g * sizeof(struct quantized);
         p.n = n - g < step ? n - g : step;
         p.ahead = g + step < n ? p.w + (uint64_t)step * a->w->group_bytes : a->ahead;
+        p.ahead_bytes = a->w->group_bytes;
         tiles(m, a, &p);
     }
 }
@@ -166,9 +178,36 @@ void SYM(linear_int8_q8)(const struct linear_panel *a)
     linear_codes(multiply_q8, a);
 }
 
+// Codes of 4 bits to those of 8 with the same values, the scales copied: what PACK_Q8 is made of.
+SPECIALIZE void eight_bits(const uint8_t *group, uint8_t *out)
+{
+    memcpy(out, group, PANEL * 2);
+    for (int32_t q = 0; q < GROUP / 4; q++)
+        for (int32_t first = 0; first < PANEL; first += VL)
+            vi_store(out + PANEL * 2 + (q * PANEL + first) * 4,
+                     vi_add(codes4(group + PANEL * 2, q, first), vi_set(0x78787878)));
+}
+
+// Rows of one tile unpack codes on the way; for more, each piece is unpacked once.
 void SYM(linear_int8_q4)(const struct linear_panel *a)
 {
-    linear_codes(multiply_q4, a);
+    enum { STEP = 12, BYTES = PANEL * 2 + CODES };
+    _Static_assert(STEP * BYTES <= LINEAR_SCRATCH_BYTES, "room for a piece");
+    if (a->n_rows <= ROW_TILE) {
+        linear_codes(multiply_q4, a);
+        return;
+    }
+    const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
+    int32_t n = n_groups(a->w);
+    for (int32_t g = 0; g < n; g += STEP) {
+        struct piece p = {.w = (const uint8_t *)a->scratch, .x_at = (uint64_t)g * sizeof(struct quantized), .more = g > 0};
+        p.n = n - g < STEP ? n - g : STEP;
+        p.ahead = g + STEP < n ? w + (uint64_t)(g + STEP) * a->w->group_bytes : a->ahead;
+        p.ahead_bytes = a->w->group_bytes;
+        for (int32_t i = 0; i < p.n; i++)
+            eight_bits(w + (uint64_t)(g + i) * a->w->group_bytes, (uint8_t *)a->scratch + i * BYTES);
+        tiles_q8(a, &p);
+    }
 }
 
 // One scale per output: it comes last.

@@ -23,13 +23,14 @@ SPECIALIZE void multiply_f32(const struct piece *p, int32_t n_rows, int32_t n_ve
 {
     const float *w = (const float *)(const void *)p->w + p->first;
     vf sum[ROW_TILE][8];
+    int32_t wait = first_turn(p);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t k = 0; k < p->n; k++, w += PANEL) {
         vf weight[8];
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++)
             weight[v] = vf_load(w + v * VL);
-        fetch(p, (uint64_t)k * PANEL * sizeof(float));
+        fetch(p, &wait, (uint64_t)k * PANEL * sizeof(float), 4);
 #pragma GCC unroll 8
         for (int32_t r = 0; r < n_rows; r++) {
             vf x = vf_set(((const float *)(const void *)(p->x + (uint64_t)r * p->x_stride))[k]);
@@ -60,13 +61,14 @@ SPECIALIZE void multiply_bf16(const struct piece *p, int32_t n_rows, int32_t n_v
 {
     const uint8_t *w = p->w + p->first * 4;
     vf sum[ROW_TILE][8];
+    int32_t wait = first_turn(p);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t k = 0; k < p->n; k++, w += PANEL * 4) { // pairs
         vp weight[8];
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++)
             weight[v] = vp_load(w + v * VL * 4);
-        fetch(p, (uint64_t)k * PANEL * 4);
+        fetch(p, &wait, (uint64_t)k * PANEL * 4, 4);
 #pragma GCC unroll 8
         for (int32_t r = 0; r < n_rows; r++) {
             vp x = pair_at(p->x + (uint64_t)r * p->x_stride, k);
@@ -90,15 +92,11 @@ SPECIALIZE void tile(multiply m, const struct piece *p, int32_t n_rows)
     }
 }
 
-// Rows are parted evenly: a tile of one or two at the end would wait for its own sums.
 SPECIALIZE void tiles(multiply m, const struct linear_panel *a, struct piece *p)
 {
-    int32_t n_tiles = (a->n_rows + ROW_TILE - 1) / ROW_TILE;
-    for (int32_t i = 0, row = 0; i < n_tiles; i++) {
-        int32_t n = (a->n_rows - row + n_tiles - i - 1) / (n_tiles - i);
-        tile_rows(a, p, row);
+    for (int32_t i = 0, row = 0, n; row < a->n_rows; i++, row += n) {
+        n = next_tile(a, p, ROW_TILE, i, row);
         tile(m, p, n);
-        row += n, p->ahead = NULL;
     }
 }
 
@@ -162,6 +160,12 @@ SPECIALIZE void widen(enum pack_form form, const struct packed *w, const uint8_t
         }
 }
 
+// Of all forms, so that there is one copy of the tiles.
+static __attribute__((noinline)) void piece_f32(const struct linear_panel *a, struct piece *p)
+{
+    tiles(multiply_f32, a, p);
+}
+
 SPECIALIZE void linear_f32(enum pack_form form, const struct linear_panel *a)
 {
     const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
@@ -174,7 +178,7 @@ SPECIALIZE void linear_f32(enum pack_form form, const struct linear_panel *a)
             widen(form, a->w, w, k, p.n, a->scratch);
             p.w = (const uint8_t *)a->scratch, p.ahead = NULL;
         }
-        tiles(multiply_f32, a, &p);
+        piece_f32(a, &p);
     }
 }
 

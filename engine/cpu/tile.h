@@ -15,11 +15,13 @@ enum { PAIR_BYTES = 8 }; // likewise rounded, but widened to f32 again
 struct piece {
     const uint8_t *w, *x; // of the piece and of the tile's first row
     uint64_t x_stride, x_at;
-    float *sum;           // [rows][PANEL] of the tile
-    int32_t n;            // columns, pairs or groups
-    int32_t first;        // output within the panel
-    bool more;            // not the first piece: sums go on
-    const uint8_t *ahead; // what is read after this piece, fetched meanwhile; NULL: nothing
+    float *sum;            // [rows][PANEL] of the tile
+    int32_t n;             // columns, pairs or groups
+    int32_t first;         // output within the panel
+    bool more;             // not the first piece: sums go on
+    const uint8_t *ahead;  // what is read after this piece, fetched meanwhile; NULL: nothing
+    uint64_t ahead_bytes;  // of a group there (kernels_codes.c)
+    int32_t turn, n_tiles; // the tiles that pass over a piece fetch in turn, so that memory is never idle
 };
 
 // Adds a piece to the sums of n_rows x (n_vectors x VL outputs); both counts constants.
@@ -43,20 +45,31 @@ SPECIALIZE void store_sums(const struct piece *p, int32_t n_rows, int32_t n_vect
             vf_store(p->sum + r * PANEL + p->first + v * VL, sum[r][v]);
 }
 
-// Four cache lines from byte `at` of what comes next.
-SPECIALIZE void fetch(const struct piece *p, uint64_t at)
+// Steps of a tile until it is its turn to fetch.
+SPECIALIZE int32_t first_turn(const struct piece *p)
 {
-    if (p->ahead)
-#pragma GCC unroll 4
-        for (int32_t i = 0; i < 4; i++)
-            _mm_prefetch((const char *)p->ahead + at + i * 64, _MM_HINT_T0);
+    return p->ahead ? p->turn : -1;
 }
 
-SPECIALIZE void tile_rows(const struct linear_panel *a, struct piece *p, int32_t row)
+// One step's part of what comes next, n_lines cache lines from byte `at`.
+SPECIALIZE void fetch(const struct piece *p, int32_t *wait, uint64_t at, int32_t n_lines)
 {
+    if ((*wait)-- != 0)
+        return;
+    for (int32_t i = 0; i < n_lines; i++)
+        _mm_prefetch((const char *)p->ahead + at + i * 64, _MM_HINT_T0);
+    *wait = p->n_tiles - 1;
+}
+
+// Rows are parted evenly over tiles of at most `most`: a tile of one or two at the end would wait for its own sums. Returns
+// how many rows tile `i` takes from `row`.
+SPECIALIZE int32_t next_tile(const struct linear_panel *a, struct piece *p, int32_t most, int32_t i, int32_t row)
+{
+    p->n_tiles = (a->n_rows + most - 1) / most, p->turn = i;
     p->x = a->x + (uint64_t)row * a->x_stride + p->x_at;
     p->x_stride = a->x_stride;
     p->sum = a->sum + (int64_t)row * PANEL;
+    return (a->n_rows - row + p->n_tiles - i - 1) / (p->n_tiles - i);
 }
 
 // All outputs of the panel, n_vectors at a time.
