@@ -12,6 +12,7 @@ bool cmd_ceilings(const struct options *o, struct error *e);
 bool cmd_bench(const struct options *o, struct error *e);
 bool cmd_explain(const struct options *o, struct error *e);
 bool cmd_doctor(const struct options *o, struct error *e);
+bool cmd_compare(const struct options *o, struct error *e);
 bool cmd_generate(const struct options *o, struct error *e);
 bool cmd_tokenize(const struct options *o, struct error *e);
 bool cmd_verify(const struct options *o, struct error *e);

@@ -54,7 +54,8 @@ int error_exit_code(enum error_kind kind)
     case ERROR_MEMORY:
     case ERROR_DEVICE: return 3;
     case ERROR_OVER_BOUND:
-    case ERROR_DISTRUSTED: return 4;
+    case ERROR_DISTRUSTED:
+    case ERROR_REGRESSION: return 4;
     case ERROR_INTERRUPTED: return 130;
     }
     return 1;

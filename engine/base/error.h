@@ -17,6 +17,7 @@ enum error_kind {
     ERROR_FAILED,      // a point or a check failed
     ERROR_OVER_BOUND,  // a measurement beat the laws of physics as we state them
     ERROR_DISTRUSTED,  // a measurement has a verdict that the caller does not accept (--fail-on)
+    ERROR_REGRESSION,  // a comparison found something worse
     ERROR_INTERRUPTED,
 };
 
