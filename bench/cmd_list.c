@@ -1,6 +1,7 @@
 // kvbench list: what the catalogue and this build contain.
 #include "bench/command.h"
 #include "bench/import.h"
+#include "bench/schema.h"
 #include "engine/backend.h"
 #include "engine/base/json.h"
 #include "engine/base/names.h"
@@ -191,7 +192,8 @@ static int sort_usable(struct catalogue_row *rows, int n, bool alone)
 
 static bool bad_section(const char *given, struct error *e)
 {
-    static const char EXPECTED[] = "expected models, hardware, backends, families, formats, chats or imports";
+    static const char EXPECTED[] =
+        "expected models, hardware, backends, families, formats, chats, imports or schema-scenario, -result, -meta";
     const char *names[N_SECTIONS];
     for (int i = 0; i < N_SECTIONS; i++)
         names[i] = SECTION[i].name;
@@ -203,11 +205,25 @@ static bool bad_section(const char *given, struct error *e)
     return error_set(e, ERROR_USAGE, "cannot list '%.60s', did you mean '%s'?", given, near);
 }
 
+static bool print_schema(const char *name, struct error *e)
+{
+    cJSON *schema = schema_make(name);
+    char *text = schema ? cJSON_Print(schema) : NULL;
+    if (text)
+        puts(text);
+    free(text);
+    cJSON_Delete(schema);
+    return text ||
+           error_set(e, ERROR_USAGE, "no schema '%.60s', expected schema-scenario, schema-result or schema-meta", name);
+}
+
 bool cmd_list(const struct options *o, struct error *e)
 {
     struct catalogue_row *rows = NULL;
     int n = 0, section = 0;
     const char *name = o->n_args == 1 ? o->arg[0] : NULL;
+    if (name && !strncmp(name, "schema-", 7))
+        return print_schema(name + 7, e);
     while (name && section < N_SECTIONS && strcmp(name, SECTION[section].name))
         section++;
     if (!name || section == N_SECTIONS)

@@ -12,6 +12,26 @@
 
 static const char *const PHASE[] = {"decode", "prefill", "generate"};
 
+static const struct scenario_key KEY[] = {
+#define X(section, key, kind, min, max, description) {section, key, description, KEY_##kind, min, max},
+    SCENARIO_KEYS(X)
+#undef X
+};
+
+const struct scenario_key *scenario_keys(int32_t *n)
+{
+    *n = COUNT_OF(KEY);
+    return KEY;
+}
+
+static const char *const BACKEND[] = {"auto", "cpu", "cuda", "null"};
+
+const char *const *scenario_backends(int32_t *n)
+{
+    *n = COUNT_OF(BACKEND);
+    return BACKEND;
+}
+
 const char *phase_name(enum phase phase)
 {
     return PHASE[phase];
@@ -198,21 +218,25 @@ static bool read_section(const cJSON *json, const char *where, struct section *o
            json_i32(json, where, "max_kv_tokens", 1, INT32_MAX, &out->max_kv_tokens, e);
 }
 
-static bool section_keys(const cJSON *json, const char *where, const char *name, const char *const *keys, int n,
-                         struct error *e)
+// name "": the top.
+static bool section_keys(const cJSON *json, const char *where, const char *name, struct error *e)
 {
     struct place p = place_of(where, "", name);
     char section[600];
-    snprintf(section, sizeof section, "%.500s: %s", where, name);
-    return cJSON_IsObject(json) ? json_known_keys(json, section, keys, n, e) : wrong(&p, e, "an object");
+    const char *keys[COUNT_OF(KEY) + 1] = {"_comment"};
+    int n = 1;
+    for (int32_t i = 0; i < COUNT_OF(KEY); i++)
+        if (!strcmp(KEY[i].section, name))
+            keys[n++] = KEY[i].name;
+    snprintf(section, sizeof section, *name ? "%.500s: %s" : "%.500s", where, name);
+    return !*name || cJSON_IsObject(json) ? json_known_keys(json, section, keys, n, e) : wrong(&p, e, "an object");
 }
 
 static bool read_decode(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "context", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_DECODE);
     struct count_list context = just(512);
-    if (!section_keys(json, s->where, "decode", KEYS, COUNT_OF(KEYS), e) || !read_section(json, s->where, out, e) ||
+    if (!section_keys(json, s->where, "decode", e) || !read_section(json, s->where, out, e) ||
         !read_counts(json, s->where, "decode", "context", 1, SCENARIO_MAX_TOKENS, &context, e))
         return false;
     out->n_depth.n = context.n;
@@ -223,19 +247,17 @@ static bool read_decode(struct scenario *s, const cJSON *json, struct error *e)
 
 static bool read_prefill(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "tokens", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_PREFILL);
-    return section_keys(json, s->where, "prefill", KEYS, COUNT_OF(KEYS), e) && read_section(json, s->where, out, e) &&
+    return section_keys(json, s->where, "prefill", e) && read_section(json, s->where, out, e) &&
            read_counts(json, s->where, "prefill", "tokens", 1, SCENARIO_MAX_TOKENS, &out->n_prompt, e);
 }
 
 static bool read_generate(struct scenario *s, const cJSON *json, struct error *e)
 {
-    static const char *const KEYS[] = {"batch", "prompt", "tokens", "cache", "kv", "block", "max_kv_tokens", "_comment"};
     struct section *out = add_section(s, PHASE_GENERATE);
     struct place p = place_of(s->where, "generate", "cache");
     struct count_list cache = {0};
-    if (!section_keys(json, s->where, "generate", KEYS, COUNT_OF(KEYS), e) || !read_section(json, s->where, out, e) ||
+    if (!section_keys(json, s->where, "generate", e) || !read_section(json, s->where, out, e) ||
         !read_counts(json, s->where, "generate", "prompt", 1, SCENARIO_MAX_TOKENS, &out->n_prompt, e) ||
         !read_counts(json, s->where, "generate", "tokens", 1, SCENARIO_MAX_TOKENS, &out->n_gen, e) ||
         !each(json, "cache", &p, SCENARIO_MAX_LIST, one_flag, &cache, e))
@@ -310,13 +332,10 @@ static bool read_model(struct scenario *s, const cJSON *json, struct error *e)
 
 bool scenario_parse(struct scenario *s, const cJSON *json, const char *where, struct error *e)
 {
-    static const char *const KEYS[] = {"name",   "model",   "backend",   "hardware", "weights", "compute",
-                                       "decode", "prefill", "generate",  "threads",  "tp",      "samples",
-                                       "warmup", "seconds", "timeout_s", "budget_s", "seed",    "_comment"};
     scenario_init(s, where, "");
     name_from_path(s, where);
     struct place weights = place_of(where, "", "weights");
-    return json_known_keys(json, where, KEYS, COUNT_OF(KEYS), e) && read_model(s, json, e) &&
+    return section_keys(json, where, "", e) && read_model(s, json, e) &&
            read_text(json, where, "name", s->name, sizeof s->name, e) && check_name(s, e) &&
            read_text(json, where, "backend", s->backend, sizeof s->backend, e) &&
            read_text(json, where, "hardware", s->hardware, sizeof s->hardware, e) &&
@@ -342,11 +361,10 @@ bool scenario_load(struct scenario *s, const char *path, struct error *e)
 
 static bool check_backend(const struct scenario *s, struct error *e)
 {
-    static const char *const NAMES[] = {"auto", "cpu", "cuda", "null"};
-    for (int32_t i = 0; i < COUNT_OF(NAMES); i++)
-        if (!strcmp(s->backend, NAMES[i]))
+    for (int32_t i = 0; i < COUNT_OF(BACKEND); i++)
+        if (!strcmp(s->backend, BACKEND[i]))
             return true;
-    const char *near = names_nearest(s->backend, NAMES, COUNT_OF(NAMES));
+    const char *near = names_nearest(s->backend, BACKEND, COUNT_OF(BACKEND));
     return error_set(e, ERROR_USAGE, "'%s': 'backend' is '%s', expected %s", s->where, s->backend,
                      near ? near : "auto, cpu, cuda or null");
 }

@@ -31,6 +31,66 @@ struct kv_list { // n = 0: the type that goes with the weights (plan_options_def
     struct kv_type value[SCENARIO_MAX_LIST];
 };
 
+// Every key of a scenario file: section ("" at the top), key, kind, least and most (of counts, reals, and of items in a
+// list of counts), description. Kinds: text, models, backend, types, kv_types, counts, flags, count, real, section.
+#define SCENARIO_KEYS(X)                                                                                                    \
+    X("", "name", text, 0, 0, "names the result files; default: the file's name")                                           \
+    X("", "model", models, 0, 0, "catalogue names or paths (folder, GGUF, config.json)")                                    \
+    X("", "backend", backend, 0, 0, "what runs it; auto: the best here")                                                    \
+    X("", "hardware", text, 0, 0, "whose roof: auto (this machine, measured), a catalogue name, a hardware JSON")           \
+    X("", "weights", types, 0, 0, "types of the matrices; default: the model's own")                                        \
+    X("", "compute", type, 0, 0, "arithmetic type; default: by the weights")                                                \
+    X("", "decode", section, 0, 0, "one step of one token per sequence")                                                    \
+    X("", "prefill", section, 0, 0, "one step of all tokens of each sequence")                                              \
+    X("", "generate", section, 0, 0, "the prompt in one step, then steps of one token")                                     \
+    X("", "threads", counts, 0, 4096, "0: one per allowed CPU")                                                             \
+    X("", "tp", count, 1, 1024, "tensor-parallel ranks; more than 1 can only be predicted")                                 \
+    X("", "samples", count, 1, 100000, "samples wanted per point")                                                          \
+    X("", "warmup", count, 1, 1000, "untimed samples first")                                                                \
+    X("", "seconds", real, 0, 86400, "time that the samples of a point may take together")                                  \
+    X("", "timeout_s", real, 0.001, 86400, "when a point is given up")                                                      \
+    X("", "budget_s", real, 0, 1e6, "time of the whole sweep, kept to by leaving samples out; 0: no limit")                 \
+    X("", "seed", count, 0, INT32_MAX, "of weights, KV and ids")                                                            \
+    X("decode", "batch", counts, 1, SCENARIO_MAX_BATCH, "sequences per step")                                               \
+    X("decode", "context", counts, 1, SCENARIO_MAX_TOKENS, "positions attended, the new token included")                    \
+    X("decode", "kv", kv_types, 0, 0, "types of the KV cache; int8:bf16 is K in int8, V in bf16")                           \
+    X("decode", "block", counts, 0, SCENARIO_MAX_TOKENS, "tokens per KV block; 0: contiguous")                              \
+    X("decode", "max_kv_tokens", count, 1, INT32_MAX, "points with more positions in all sequences together are left out")  \
+    X("prefill", "batch", counts, 1, SCENARIO_MAX_BATCH, "sequences per step")                                              \
+    X("prefill", "tokens", counts, 1, SCENARIO_MAX_TOKENS, "tokens of each sequence")                                       \
+    X("prefill", "kv", kv_types, 0, 0, "as of decode")                                                                      \
+    X("prefill", "block", counts, 0, SCENARIO_MAX_TOKENS, "as of decode")                                                   \
+    X("prefill", "max_kv_tokens", count, 1, INT32_MAX, "as of decode")                                                      \
+    X("generate", "batch", counts, 1, SCENARIO_MAX_BATCH, "sequences per step")                                             \
+    X("generate", "prompt", counts, 1, SCENARIO_MAX_TOKENS, "tokens of the first step")                                     \
+    X("generate", "tokens", counts, 1, SCENARIO_MAX_TOKENS, "steps of one token after it")                                  \
+    X("generate", "cache", flags, 0, 0, "false: each step recomputes the whole prefix")                                     \
+    X("generate", "kv", kv_types, 0, 0, "as of decode")                                                                     \
+    X("generate", "block", counts, 0, SCENARIO_MAX_TOKENS, "as of decode")                                                  \
+    X("generate", "max_kv_tokens", count, 1, INT32_MAX, "as of decode")
+
+enum scenario_key_kind {
+    KEY_text,
+    KEY_models,
+    KEY_backend,
+    KEY_type,
+    KEY_types,
+    KEY_kv_types,
+    KEY_counts,
+    KEY_flags,
+    KEY_count,
+    KEY_real,
+    KEY_section,
+};
+struct scenario_key {
+    const char *section, *name, *description;
+    enum scenario_key_kind kind;
+    double min, max;
+};
+const struct scenario_key *scenario_keys(int32_t *n);
+// What "backend" may be.
+const char *const *scenario_backends(int32_t *n);
+
 enum phase { PHASE_DECODE, PHASE_PREFILL, PHASE_GENERATE };
 const char *phase_name(enum phase phase); // "decode"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # README.md's tables are what the program prints: each block between "<!-- COMMAND -->" and "<!-- end -->" is the output of
-# that command. Rewrites them; with --check only tells whether they are as they should be.
+# that command, and configs/schema/*.json its schemas. Rewrites them; with --check only tells whether they are as they should be.
 set -eu
 cd "$(dirname "$0")/.."
 KVBENCH=${KVBENCH:-./kvbench}
@@ -27,3 +27,4 @@ if [ "${1:-}" = --check ]; then
     exit 1
 fi
 cat "$new" >README.md
+for schema in scenario result meta; do "$KVBENCH" list "schema-$schema" >"configs/schema/$schema.json"; done
