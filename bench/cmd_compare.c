@@ -111,6 +111,9 @@ static void print_counts(const struct comparison *c, const struct compare_option
            100 * options->threshold, c->n_slower, c->n_faster, c->n_unsure);
     if (c->n_broken)
         printf(", %d failed", c->n_broken);
+    int32_t rest = c->n_pairs - c->n_same - c->n_slower - c->n_faster - c->n_unsure - c->n_broken;
+    if (rest)
+        printf(", %d not measured in one of them", rest);
     puts("");
 }
 

@@ -4,6 +4,7 @@
 #include "bench/environment.h"
 #include "bench/open.h"
 #include "bench/runner.h"
+#include "bench/slope.h"
 #include "bench/summary.h"
 #include "bench/trust.h"
 #include "engine/base/file.h"
@@ -162,7 +163,7 @@ static const struct hardware *known_roof(void *ctx, const struct point *p)
 static bool report(struct runner *r, const struct options *o, bool measured, struct error *e)
 {
     struct error late = {0};
-    bool stored = store_finish(r->store, measured, &late);
+    bool stored = slopes_record(r->store, &late) && store_finish(r->store, measured, &late);
     if (!measured && e->kind != ERROR_INTERRUPTED)
         return false;
     bool alone = r->store->n_rows == 1 && r->n_failed; // the error says all of it

@@ -329,7 +329,10 @@ static void describe(struct compare_row *row, const struct result *a, const stru
     if (!a || !b)
         snprintf(row->change, sizeof row->change, a ? "only in A" : "only in B");
     else if (failed(a) || failed(b))
-        snprintf(row->change, sizeof row->change, "%s", failed(a) && failed(b) ? "same" : failed(a) ? "mended" : "failed");
+        snprintf(row->change, sizeof row->change, "%s",
+                 failed(a) && failed(b) ? "unmeasured"
+                 : failed(a)            ? "mended"
+                                        : "failed");
 }
 
 struct pair {

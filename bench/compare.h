@@ -9,7 +9,7 @@
     X(key, text, "", "the point's name, as in A where it is in both")                                                       \
     X(phase, text, "", "prefill, decode or generate; empty for a line about none")                                          \
     X(change, text, "",                                                                                                     \
-      "slower, faster, same, unsure, failed (in B only), mended (failed in A only), only in A, only in B")                  \
+      "slower, faster, same, unsure, failed (in B only), mended (in A only), unmeasured, only in A, only in B")             \
     X(a_ns, real, "ns", "median of A")                                                                                      \
     X(b_ns, real, "ns", "median of B")                                                                                      \
     X(a_fraction, real, "", "roof_fraction of A")                                                                           \

@@ -320,6 +320,28 @@ bool slopes_fit(const struct stored *row, int32_t n, const struct hardware *hw, 
     return ok;
 }
 
+static bool any_line(const struct slope *slope, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (isfinite(slope[i].b_ns))
+            return true;
+    return false;
+}
+
+bool slopes_record(struct store *s, struct error *e)
+{
+    struct slope *slope;
+    int32_t n, n_columns;
+    const struct column *column = slope_columns(&n_columns);
+    bool ok = slopes_fit(s->row, s->n_rows, s->hw, s->n_hw, &slope, &n, e);
+    cJSON_DeleteItemFromObject(s->meta, "slopes");
+    cJSON *list = ok && any_line(slope, n) ? cJSON_AddArrayToObject(s->meta, "slopes") : NULL;
+    for (int32_t i = 0; list && i < n; i++)
+        cJSON_AddItemToArray(list, row_json(column, n_columns, &slope[i]));
+    free(slope);
+    return ok;
+}
+
 // As a table.
 
 // "28.9 +- 3 %": a value in `unit` ns with half its interval.

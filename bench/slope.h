@@ -53,6 +53,9 @@ const struct column *slope_columns(int32_t *n);
 bool slopes_fit(const struct stored *row, int32_t n, const struct hardware *hw, int32_t n_hw, struct slope **slopes,
                 int32_t *n_slopes, struct error *e);
 
+// The slopes of a result into its meta, as "slopes"; nothing where no group has a line.
+bool slopes_record(struct store *s, struct error *e);
+
 // For people; what needs saying below it.
 void slope_table(struct table *t, const struct slope *slope, int32_t n);
 #define SLOPE_LEGEND                                                                                                        \

@@ -1,6 +1,8 @@
 #include "bench/summary.h"
 
+#include "bench/explain.h"
 #include "bench/rows.h"
+#include "bench/slope.h"
 
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
@@ -198,19 +200,76 @@ static void explain_fraction(FILE *f, const struct store *s)
                 probed ? " at the ceiling probed beside it" : "");
 }
 
+// How far predictions were off, of the points that are ok: their size and their sign.
+static void print_prediction(FILE *f, const struct store *s, const char *phase)
+{
+    double size = 0, sign = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_rows; i++) {
+        const struct result *r = &s->row[i].result;
+        if (strcmp(r->phase, phase) || strcmp(r->verdict, "ok") || !(r->pred_ns > 0))
+            continue;
+        double off = (r->pred_fraction > 0 ? r->pred_fraction : r->pred_ns / r->median_ns) - 1;
+        size += fabs(off);
+        sign += off;
+        n++;
+    }
+    if (n)
+        fprintf(f, "pred of %s was %.1f %% off on average (bias %+.1f %%) over %d point%s\n", phase, 100 * size / n,
+                100 * sign / n, n, n == 1 ? "" : "s");
+}
+
+// Where the time of a phase goes, at its smallest and its largest batch.
+static void print_where(FILE *f, const struct store *s, const char *phase)
+{
+    int64_t low = INT64_MAX, high = 0;
+    char text[EXPLAIN_TEXT];
+    for (int32_t i = 0; i < s->n_rows; i++) {
+        const struct result *r = &s->row[i].result;
+        if (strcmp(r->phase, phase) || strcmp(r->verdict, "ok"))
+            continue;
+        low = r->batch < low ? r->batch : low;
+        high = r->batch > high ? r->batch : high;
+    }
+    if (high && explain_group_sentence(s->row, s->n_rows, phase, low, text))
+        fprintf(f, "%s\n", text);
+    if (high > low && explain_group_sentence(s->row, s->n_rows, phase, high, text))
+        fprintf(f, "%s\n", text);
+}
+
+static void print_slopes(FILE *f, const struct store *s, bool markdown)
+{
+    struct slope *slope;
+    struct table t = {0};
+    int32_t n;
+    if (json_member(s->meta, "slopes") && slopes_fit(s->row, s->n_rows, s->hw, s->n_hw, &slope, &n, NULL)) {
+        fprintf(f, "\ntime of a decode step = a + b * context%s", markdown ? "\n\n" : "\n");
+        slope_table(&t, slope, n);
+        table_print(f, &t, markdown);
+        table_free(&t);
+        fprintf(f, "%s\n", SLOPE_LEGEND);
+        free(slope);
+    }
+}
+
 void summary_print(FILE *f, const struct store *s, bool markdown)
 {
     print_tables(f, s, markdown);
+    print_slopes(f, s, markdown);
     fputs("\n", f);
     explain_fraction(f, s);
     const cJSON *notes = json_member(s->meta, "notes");
     for (const cJSON *m = notes ? notes->child : NULL; m; m = m->next)
         fprintf(f, "note: %s\n", m->valuestring);
     if (s->on_disk)
-        fprintf(f, "results: %s/%s.csv, .ops.csv, %s.jsonl, .meta.json (columns: bench/README.md)\n", s->folder, s->name,
-                s->n_hw ? ".roofs.csv, " : "");
+        fprintf(f, "results: %s/%s.csv, .ops.csv, %s.jsonl, .meta.json (columns: bench/README.md; kvbench explain %s/%s)\n",
+                s->folder, s->name, s->n_hw ? ".roofs.csv, " : "", s->folder, s->name);
     if (*s->moved_to)
-        fprintf(f, "an older result is now %s.*\n", s->moved_to);
+        fprintf(f, "an older result is now %s.* (kvbench compare)\n", s->moved_to);
+    for (enum phase phase = PHASE_DECODE; phase <= PHASE_GENERATE; phase++)
+        print_prediction(f, s, phase_name(phase));
+    for (enum phase phase = PHASE_DECODE; phase <= PHASE_GENERATE; phase++)
+        print_where(f, s, phase_name(phase));
     print_sentence(f, s);
 }
 
