@@ -36,10 +36,10 @@ run 0 'its rows are valid' check configs/schema/result.json "$WORK/r/s.jsonl"
 run 0 'its meta file is' check configs/schema/meta.json "$WORK/r/s.meta.json"
 sed 's/"median_ns":[0-9.e]*/"median_ns":"fast"/' "$WORK/r/s.jsonl" >"$WORK/bad.jsonl"
 run 1 'a row with a word for a time is not' check configs/schema/result.json "$WORK/bad.jsonl"
-for bad in '{}' '{"model": "m", "decode": {"context": []}}' '{"model": "m", "contxt": 1}' '{"model": "m", "seconds": -1}' \
+for wrong in '{}' '{"model": "m", "decode": {"context": []}}' '{"model": "m", "contxt": 1}' '{"model": "m", "seconds": -1}' \
     '{"model": "m", "decode": {"kv": "int9"}}' '{"model": "m", "backend": "gpu"}'; do
-    echo "$bad" >"$WORK/bad.json"
-    run 1 "the validator refuses $bad" check configs/schema/scenario.json "$WORK/bad.json"
+    echo "$wrong" >"$WORK/bad.json"
+    run 1 "the validator refuses $wrong" check configs/schema/scenario.json "$WORK/bad.json"
     run 2 'as does the program' "$KVBENCH" predict "$WORK/bad.json"
 done
 finish
