@@ -49,7 +49,7 @@ struct op_price {
     struct cost cost;
     double roof_ns, span_ns;   // sums of these are the prediction's roof_ns and spans_ns
     double bytes_ns, flops_ns; // of roof_ns: weights and KV, and arithmetic; roof_ns is the longest (or a link's time)
-    const char *limit;       // what roof_ns is: "bandwidth", "compute" or "link"
+    const char *limit;         // what roof_ns is: "bandwidth", "compute" or "link"
 };
 bool roofline_price_ops(const struct plan *plan, const struct batch *batch, const struct hardware *hw,
                         const struct span *spans, int32_t n_spans, struct op_price *ops, struct error *e);
