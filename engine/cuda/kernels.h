@@ -43,7 +43,8 @@ struct cuda_linear {
     int32_t rows;
     bool y_is_f32;
     float factor, softcap;
-    int32_t act; // enum act_kind + 1: y[0] = act(x w[0]') * (x w[1]'), y[1] unused; 0: no activation
+    int32_t act; // enum act_kind + 1: act_out = act(x w[0]') * (x w[1]'), y[0] and y[1] are scratch; 0: none
+    bf16 *act_out;
 };
 enum { CUDA_LINEAR_MAX_ROWS = 16 };
 cudaError_t cuda_linear(const struct cuda_linear *a, cudaStream_t stream); // rows 1..CUDA_LINEAR_MAX_ROWS; n_in % 32 == 0
@@ -52,7 +53,7 @@ cudaError_t cuda_linear(const struct cuda_linear *a, cudaStream_t stream); // ro
 cudaError_t cuda_widen(const struct cuda_matrix *w, int32_t first, int32_t count, bf16 *out,
                        cudaStream_t stream); // rows of w
 cudaError_t cuda_finish(const struct cuda_linear *a,
-                        cudaStream_t stream); // bias, factor, softcap on y; or act of y[0], y[1] into y[0]
+                        cudaStream_t stream); // bias, factor, softcap on y, or the activation
 cudaError_t cuda_gather(const bf16 *x, const int32_t *row, int32_t rows, int32_t width, bf16 *y, cudaStream_t stream);
 
 // y[T, width] = table[token[t]] * factor

@@ -1,0 +1,423 @@
+// struct backend on a CUDA device: load, open, run. Decode steps without a trace are graphs; others are enqueued span by
+// span, a traced one with an event at every edge.
+#include "engine/cuda/cuda.h"
+
+#include "engine/base/rng.h"
+#include "engine/base/units.h"
+#include "engine/cuda/plugin.h"
+#include "engine/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool supports(void *self, const struct op *op, struct error *e)
+{
+    (void)self;
+    if (op->kind == OP_ALLREDUCE)
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend runs one rank, the plan is made for %d", op->dim[1]);
+    if (op->kind > OP_ALLREDUCE && op->kind < OP_KIND_COUNT)
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no operation '%s': the model can be priced, not run",
+                         op_kind_name((enum op_kind)op->kind));
+    if (op->kind == OP_ATTN && op->weight >= 0)
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no attention sinks");
+    if (op->kind == OP_ACT && op->in[1] < 0)
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no feed-forward without a gate");
+    if (op->kind == OP_ATTN && (op->dim[2] % 32 || op->dim[2] > 256))
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has heads of a multiple of 32 values up to 256, not %d",
+                         op->dim[2]);
+    if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
+        return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
+    return op->kind < OP_KIND_COUNT || error_set(e, ERROR_UNSUPPORTED, "unknown operation %d", op->kind);
+}
+
+static void drop_plan(struct cuda *c)
+{
+    if (c->stream)
+        (void)cudaStreamSynchronize(c->stream);
+    cuda_graphs_free(c);
+    for (int32_t i = 0; i < c->n_scratch; i++)
+        (void)cudaFree(c->scratch[i]);
+    for (int32_t i = 0; c->event && c->plan && i <= c->plan->n_ops; i++)
+        if (c->event[i])
+            (void)cudaEventDestroy(c->event[i]);
+    cuda_numbers_free(c);
+    cuda_kv_free(c);
+    free(c->event);
+    free(c->spans);
+    free(c->slot_offset);
+    c->event = NULL, c->spans = NULL, c->slot_offset = NULL, c->plan = NULL, c->activations = NULL;
+    c->n_scratch = c->n_out = 0, c->scratch_bytes = c->activation_bytes = 0;
+}
+
+static bool load(void *self, const struct plan *plan, const struct tensor *weights, struct error *e)
+{
+    struct cuda *c = self;
+    drop_plan(c);
+    return cuda_take_weights(c, plan, weights, e);
+}
+
+static bool take_scratch(struct cuda *c, void **out, uint64_t bytes, const char *what, struct error *e)
+{
+    if (!cuda_allocate(out, bytes, what, e))
+        return false;
+    c->scratch[c->n_scratch++] = *out;
+    c->scratch_bytes += bytes;
+    return true;
+}
+
+static bool take_turns(struct cuda *c, const struct plan *plan, struct error *e)
+{
+    for (int32_t i = 0; i < plan->n_ropes; i++) {
+        const struct rope_spec *rope = &plan->rope[i];
+        size_t half = (size_t)rope->rotary_dim / 2;
+        uint64_t bytes = (uint64_t)c->config.max_tokens * half * sizeof(float);
+        float inv_freq[2][MODEL_MAX_ROTARY / 2];
+        rope_inv_freq(rope, false, inv_freq[0]);
+        rope_inv_freq(rope, true, inv_freq[1]);
+        if (!take_scratch(c, (void **)&c->inv_freq[i], 2 * half * sizeof(float), "rotary frequencies", e) ||
+            !take_scratch(c, (void **)&c->cos[i], bytes, "rotary angles", e) ||
+            !take_scratch(c, (void **)&c->sin[i], bytes, "rotary angles", e))
+            return false;
+        for (int l = 0; l < 2; l++)
+            if (!cuda_failed(
+                    cudaMemcpy(c->inv_freq[i] + (size_t)l * half, inv_freq[l], half * sizeof(float), cudaMemcpyHostToDevice),
+                    "copying rotary frequencies", e))
+                return false;
+    }
+    return true;
+}
+
+// The widest input of a linear layer, and the largest matrix that cuBLAS cannot read as it is stored.
+static void sizes_of_linears(const struct cuda *c, const struct plan *plan, uint64_t *widest, uint64_t *largest)
+{
+    *widest = *largest = 0;
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        if (op->kind != OP_LINEAR)
+            continue;
+        uint64_t n_in = (uint64_t)op->dim[0], values = n_in * (uint64_t)op->dim[1];
+        if (n_in > *widest)
+            *widest = n_in;
+        if (c->matrix[op->weight].type != DTYPE_BF16 && values > *largest)
+            *largest = values;
+    }
+}
+
+// Partial results of split attention: [rows, H, splits, d + 2].
+static uint64_t part_floats(const struct cuda *c, const struct plan *plan)
+{
+    uint64_t most = 0;
+    for (int32_t i = 0; i < plan->n_ops; i++) {
+        const struct op *op = &plan->op[i];
+        uint64_t each = op->kind == OP_ATTN ? (uint64_t)op->dim[0] * ((uint64_t)op->dim[2] + 2) : 0;
+        if (each > most)
+            most = each;
+    }
+    uint64_t rows = (uint64_t)(c->config.max_seqs > c->config.max_out ? c->config.max_seqs : c->config.max_out);
+    return most * rows * CUDA_MAX_SPLITS;
+}
+
+static bool take_buffers(struct cuda *c, const struct plan *plan, struct error *e)
+{
+    struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
+    struct slot_layout layout;
+    uint64_t widest, largest;
+    int32_t n = cuda_cover(NULL, plan, &shape, c->spans); // its spans are the same for every shape
+    if (!slot_layout_make(&layout, plan, c->spans, n, &c->config, sizeof(bf16), e))
+        return false;
+    c->slot_offset = layout.offset, c->activation_bytes = layout.bytes;
+    sizes_of_linears(c, plan, &widest, &largest);
+    return take_scratch(c, (void **)&c->activations, layout.bytes, "the activations", e) && take_turns(c, plan, e) &&
+           take_scratch(c, (void **)&c->parts, part_floats(c, plan) * sizeof(float), "parts of attention", e) &&
+           take_scratch(c, (void **)&c->gathered, (uint64_t)c->config.max_out * widest * sizeof(bf16), "output rows", e) &&
+           take_scratch(c, (void **)&c->widened, largest * sizeof(bf16), "a widened matrix", e);
+}
+
+static bool make_events(struct cuda *c, const struct plan *plan, struct error *e)
+{
+    for (int32_t i = 0; i <= plan->n_ops; i++)
+        if (!cuda_failed(cudaEventCreateWithFlags(&c->event[i], cudaEventDefault), "making events", e))
+            return false;
+    return true;
+}
+
+static bool check_plan(struct cuda *c, const struct plan *plan, struct error *e)
+{
+    for (int32_t i = 0; i < plan->n_ops; i++)
+        if (!supports(c, &plan->op[i], e))
+            return false;
+    const enum dtype kv[] = {plan->kv_k, plan->kv_v};
+    for (int i = 0; i < 2; i++)
+        if (kv[i] != DTYPE_BF16 && kv[i] != DTYPE_F16 && kv[i] != DTYPE_FP8 && kv[i] != DTYPE_INT8)
+            return error_set(e, ERROR_UNSUPPORTED, "the cuda backend keeps KV as bf16, f16, fp8 or int8, not %s",
+                             dtype_name(kv[i]));
+    return c->n_tensors == plan->n_tensors ||
+           error_set(e, ERROR_USAGE, "the cuda backend has not loaded the weights of '%s'", plan->model);
+}
+
+static bool start(void *self, const struct plan *plan, const struct kv_config *config, struct error *e)
+{
+    struct cuda *c = self;
+    drop_plan(c);
+    if (!check_plan(c, plan, e))
+        return false;
+    c->config = *config;
+    c->table_stride = config->n_blocks;
+    c->plan = plan; // for drop_plan, which frees as many events
+    c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
+    c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
+    bool ok = (c->spans && c->event) || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
+    ok = ok && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && cuda_kv_init(c, plan, config, e) &&
+         make_events(c, plan, e);
+    if (!ok)
+        drop_plan(c);
+    return ok;
+}
+
+static bool has_plan(const struct cuda *c, struct error *e)
+{
+    return c->plan || error_set(e, ERROR_USAGE, "the cuda backend has no plan yet");
+}
+
+static bool check_table(const struct cuda *c, const struct batch *b, int32_t seq, struct error *e)
+{
+    int32_t n = (b->ctx_len[seq] + b->block_size - 1) / b->block_size;
+    const int32_t *table = b->table + (size_t)seq * (size_t)b->table_stride;
+    if (n > b->table_stride || n > c->table_stride)
+        return error_set(e, ERROR_USAGE, "sequence %d has %d blocks, its table %d", seq, n, b->table_stride);
+    for (int32_t i = 0; i < n; i++)
+        if (table[i] < 0 || table[i] >= c->config.n_blocks)
+            return error_set(e, ERROR_USAGE, "sequence %d names block %d of %d", seq, table[i], c->config.n_blocks);
+    return true;
+}
+
+static bool check_batch(const struct cuda *c, const struct batch *b, struct error *e)
+{
+    const struct kv_config *k = &c->config;
+    if (b->n_tokens < 1 || b->n_tokens > k->max_tokens || b->n_seqs < 1 || b->n_seqs > k->max_seqs || b->n_out < 0 ||
+        b->n_out > k->max_out)
+        return error_set(e, ERROR_USAGE, "a step of %d rows, %d sequences and %d outputs exceeds %d, %d and %d", b->n_tokens,
+                         b->n_seqs, b->n_out, k->max_tokens, k->max_seqs, k->max_out);
+    if (b->block_size != k->block_size || !b->table)
+        return error_set(e, ERROR_USAGE, "blocks of %d tokens, loaded for %d", b->table ? b->block_size : 0, k->block_size);
+    for (int32_t s = 0; s < b->n_seqs; s++)
+        if (!check_table(c, b, s, e))
+            return false;
+    for (int32_t r = 0; r < b->n_tokens; r++)
+        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
+            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
+                             c->plan->vocab_size);
+    return true;
+}
+
+static cudaError_t run_spans(const struct cuda_step *s, int32_t n_spans, bool with_events)
+{
+    struct cuda *c = s->cuda;
+    cudaError_t e = with_events ? cudaEventRecord(c->event[0], c->stream) : cudaSuccess;
+    for (int32_t i = 0; i < n_spans && !e; i++) {
+        e = cuda_walk_span(s, &c->spans[i]);
+        if (!e && with_events)
+            e = cudaEventRecord(c->event[i + 1], c->stream);
+    }
+    return e;
+}
+
+// The events' distances, laid end to end from the step's begin.
+static bool write_trace(struct cuda *c, int32_t n_spans, int64_t begin_ns, struct trace *trace, struct error *e)
+{
+    int64_t at = begin_ns;
+    for (int32_t i = 0; i < n_spans; i++) {
+        float ms;
+        if (!cuda_failed(cudaEventElapsedTime(&ms, c->event[0], c->event[i + 1]), "reading an event", e))
+            return false;
+        int64_t end = begin_ns + (int64_t)((double)ms * 1e6);
+        trace_add(trace, (struct trace_row){.span = c->spans[i], .begin_ns = at, .end_ns = end});
+        at = end;
+    }
+    return true;
+}
+
+// A decode step whose every row is wanted, or none of a prompt's: its launches depend on n_seqs and splits alone.
+static bool is_graph(const struct cuda_step *s, const struct trace *trace)
+{
+    return !trace && s->shape.max_rows == 1 && s->batch->n_out == s->batch->n_tokens;
+}
+
+static bool run_step(const struct cuda_step *s, struct trace *trace, struct error *e)
+{
+    struct cuda *c = s->cuda;
+    int64_t begin = clock_ns();
+    int32_t n = cuda_cover(NULL, c->plan, &s->shape, c->spans);
+    cudaGraphExec_t graph = NULL;
+    if (is_graph(s, trace) &&
+        !cuda_graph_find(s, n, &graph, e)) // before the numbers are sent: a capture takes only launches
+        return false;
+    cudaError_t failed = cuda_numbers_send(c, s->batch);
+    if (!failed)
+        failed = graph ? cudaGraphLaunch(graph, c->stream) : run_spans(s, n, trace != NULL);
+    if (!failed)
+        failed = cudaStreamSynchronize(c->stream);
+    if (!cuda_failed(failed, "a step", e))
+        return false;
+    c->n_out = s->batch->n_out;
+    return !trace || write_trace(c, n, begin, trace, e);
+}
+
+static int32_t kv_heads(const struct plan *plan)
+{
+    return plan->n_kv_groups ? plan->kv_group[0].num_key_value_heads : 1;
+}
+
+static bool run(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e)
+{
+    struct cuda *c = self;
+    if (!has_plan(c, e))
+        return false;
+    if (plan != c->plan)
+        return error_set(e, ERROR_USAGE, "the cuda backend was opened with another plan");
+    if (!check_batch(c, batch, e))
+        return false;
+    struct cuda_step step = {.cuda = c, .batch = batch, .shape = batch_shape_of(batch)};
+    step.splits = cuda_attn_splits(batch->n_seqs, kv_heads(plan), step.shape.max_ctx, c->device.multiProcessorCount);
+    c->steps++;
+    return run_step(&step, trace, e);
+}
+
+static bool check_block(const struct cuda *c, int32_t block, struct error *e)
+{
+    return (block >= 0 && block < c->config.n_blocks) ||
+           error_set(e, ERROR_USAGE, "block %d is not one of %d", block, c->config.n_blocks);
+}
+
+static bool move(void *self, const struct kv_move *moves, int32_t n, struct error *e)
+{
+    struct cuda *c = self;
+    cudaError_t failed = cudaSuccess;
+    if (!has_plan(c, e))
+        return false;
+    for (int32_t i = 0; i < n && !failed; i++) {
+        const struct kv_move *m = &moves[i];
+        if (m->from_tier || m->to_tier)
+            return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has one tier of KV");
+        if (!check_block(c, m->from_block, e) || !check_block(c, m->to_block, e))
+            return false;
+        for (int32_t g = 0; g < c->plan->n_kv_groups; g++)
+            for (int32_t l = 0; l < c->plan->kv_group[g].n_layers && !failed; l++) {
+                struct cuda_kv kv = cuda_kv_layer(c, g, l);
+                failed = cuda_kv_copy(&kv, m->from_block, m->to_block, c->stream);
+            }
+    }
+    return cuda_failed(failed, "copying KV blocks", e);
+}
+
+static bool fill(void *self, int32_t block, uint64_t seed, struct error *e)
+{
+    struct cuda *c = self;
+    cudaError_t failed = cudaSuccess;
+    if (!has_plan(c, e) || !check_block(c, block, e))
+        return false;
+    for (int32_t g = 0; g < c->plan->n_kv_groups; g++)
+        for (int32_t l = 0; l < c->plan->kv_group[g].n_layers && !failed; l++) {
+            struct cuda_kv kv = cuda_kv_layer(c, g, l);
+            failed = cuda_kv_fill(&kv, block, rng_at(seed, (uint64_t)(g * MODEL_MAX_LAYERS + l)), c->stream);
+        }
+    return cuda_failed(failed, "filling KV blocks", e);
+}
+
+static bool read_logits(void *self, int32_t out_row, float *logits, struct error *e)
+{
+    struct cuda *c = self;
+    if (!has_plan(c, e))
+        return false;
+    if (out_row < 0 || out_row >= c->n_out)
+        return error_set(e, ERROR_USAGE, "output row %d is not one of the last step's %d", out_row, c->n_out);
+    size_t bytes = (size_t)c->plan->vocab_size * sizeof *logits;
+    const uint8_t *from = c->activations + c->slot_offset[c->plan->logits] + (size_t)out_row * bytes;
+    return cuda_failed(cudaMemcpy(logits, from, bytes, cudaMemcpyDeviceToHost), "reading logits", e);
+}
+
+static int64_t now_ns(void *self)
+{
+    (void)self;
+    return clock_ns();
+}
+
+static uint64_t memory_bytes(void *self)
+{
+    const struct cuda *c = self;
+    return c->weight_bytes + c->kv_bytes + c->scratch_bytes + CUDA_WORKSPACE_BYTES;
+}
+
+static void close_backend(void *self)
+{
+    struct cuda *c = self;
+    drop_plan(c);
+    cuda_drop_weights(c);
+    if (c->blas)
+        (void)cublasDestroy(c->blas);
+    if (c->workspace)
+        (void)cudaFree(c->workspace);
+    if (c->stream)
+        (void)cudaStreamDestroy(c->stream);
+    free(c);
+}
+
+static bool check_device(struct cuda *c, int32_t device, struct error *e)
+{
+    int n = 0;
+    cudaError_t failed = cudaGetDeviceCount(&n);
+    if (failed || n < 1)
+        return error_set(e, ERROR_DEVICE, "no CUDA device: %s (%s)", failed ? cudaGetErrorString(failed) : "none found",
+                         cudaGetErrorName(failed));
+    if (device < 0 || device >= n)
+        return error_set(e, ERROR_DEVICE, "CUDA device %d is not one of the %d here", device, n);
+    if (!cuda_failed(cudaSetDevice(device), "opening the device", e) ||
+        !cuda_failed(cudaGetDeviceProperties(&c->device, device), "asking the device", e))
+        return false;
+    return c->device.major >= 8 || error_set(e, ERROR_DEVICE, "'%s' has compute capability %d.%d, kernels want 8.0 or more",
+                                             c->device.name, c->device.major, c->device.minor);
+}
+
+// The handle's workspace is ours, so that capturing a graph allocates nothing.
+static bool open_device(struct cuda *c, int32_t device, struct error *e)
+{
+    return check_device(c, device, e) &&
+           cuda_failed(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream", e) &&
+           cuda_blas_failed(cublasCreate(&c->blas), "opening cuBLAS", e) &&
+           cuda_allocate(&c->workspace, CUDA_WORKSPACE_BYTES, "cuBLAS's workspace", e) &&
+           cuda_blas_failed(cublasSetStream(c->blas, c->stream), "opening cuBLAS", e) &&
+           cuda_blas_failed(cublasSetWorkspace(c->blas, c->workspace, CUDA_WORKSPACE_BYTES), "opening cuBLAS", e);
+}
+
+static bool open_backend(struct backend *out, const struct backend_options *options, struct error *e)
+{
+    struct cuda *c = calloc(1, sizeof *c);
+    *out = (struct backend){.name = "cuda",
+                            .self = c,
+                            .supports = supports,
+                            .cover = cuda_cover,
+                            .load = load,
+                            .open = start,
+                            .run = run,
+                            .move = move,
+                            .fill = fill,
+                            .read = read_logits,
+                            .now_ns = now_ns,
+                            .kernel_name = cuda_kernel_name,
+                            .memory_bytes = memory_bytes,
+                            .close = close_backend};
+    if (!c)
+        return error_set(e, ERROR_MEMORY, "no memory for the cuda backend");
+    if (open_device(c, options->device, e))
+        return true;
+    close_backend(c);
+    *out = (struct backend){0};
+    return false;
+}
+
+__attribute__((visibility("default"))) const struct cuda_plugin *kvbench_cuda_plugin_1(void)
+{
+    static struct cuda_plugin plugin = {.abi = CUDA_PLUGIN_ABI, .open = open_backend};
+    plugin.bytes = cuda_plugin_bytes();
+    return &plugin;
+}
