@@ -91,6 +91,30 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
 	$(call say,link)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 
+# The CUDA backend: a plug-in of its own, where nvcc is; CUDA=0 leaves it out. Its host files and kernels are also built for
+# the CPU, against the emulator in tests/cuda.
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA ?= $(if $(NVCC),1,0)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CUDA_HOST := $(filter-out engine/cuda/open.c engine/cuda/cover.c,$(wildcard engine/cuda/*.c))
+CUDA_KERNELS := $(wildcard engine/cuda/*.cu)
+CUDA_ARCHS := 80 90 100
+EMU_OBJECTS := $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(CUDA_KERNELS:%.cu=$(BUILD)/emu/%.cu.o) \
+               $(patsubst %.c,$(BUILD)/emu/%.o,$(wildcard tests/cuda/emu_*.c))
+CUDA_TESTS := $(if $(filter 1,$(CUDA)),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)))
+$(BUILD)/emu/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,cc  )
+	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -c $< -o $@
+$(BUILD)/emu/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,c++ )
+	$(Q)$(CXX) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -x c++ -std=c++17 -fno-strict-aliasing -Wall -Wextra -Werror $(OPT) $(EXTRA) -c $< -o $@
+$(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BUILD)/libkvbench.a
+	@mkdir -p $(@D)
+	$(call say,link)
+	$(Q)$(CXX) $(EXTRA) -pthread $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
+
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 SANITIZE := -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all

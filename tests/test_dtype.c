@@ -160,13 +160,34 @@ static void test_names_and_sizes(void **state)
     assert_false(dtype_to_f32(DTYPE_FP8, x, x, 1) || dtype_from_f32(DTYPE_Q6_K, x, x, 32));
 }
 
+// Every code there and back, neighbours' midpoints to the even one, and what is beyond the largest.
+static void test_e4m3(void **state)
+{
+    (void)state;
+    assert_true(e4m3_to_f32(0x7e) == 448 && e4m3_to_f32(0x01) == 0x1p-9f && e4m3_to_f32(0x08) == 0x1p-6f &&
+                e4m3_to_f32(0x38) == 1);
+    for (int code = 0; code < 0x7f; code++)
+        for (int sign = 0; sign <= 0x80; sign += 0x80) {
+            float v = e4m3_to_f32((uint8_t)(code | sign));
+            assert_int_equal(f32_to_e4m3(v), code | sign);
+            if (code == 0x7e)
+                continue;
+            float middle = (v + e4m3_to_f32((uint8_t)((code + 1) | sign))) / 2;
+            assert_int_equal(f32_to_e4m3(middle), (code + (code & 1)) | sign);
+        }
+    assert_true(isnan(e4m3_to_f32(0x7f)) && isnan(e4m3_to_f32(0xff)));
+    assert_int_equal(f32_to_e4m3(1e9f), 0x7e);
+    assert_int_equal(f32_to_e4m3(-INFINITY), 0xfe);
+    assert_int_equal(f32_to_e4m3(NAN) & 0x7f, 0x7f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantized_blocks), cmocka_unit_test(test_f16_all_values),
         cmocka_unit_test(test_f16_rounding),     cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_int8_rows),        cmocka_unit_test(test_quantizing_is_stable),
-        cmocka_unit_test(test_names_and_sizes),
+        cmocka_unit_test(test_names_and_sizes),  cmocka_unit_test(test_e4m3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

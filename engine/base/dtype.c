@@ -104,6 +104,28 @@ uint16_t f32_to_f16(float f)
     return (uint16_t)(sign | mag >> 13);
 }
 
+// Fields stand in the order of an f32's: shifting and rebiasing by 120 is exact, subnormals included.
+float e4m3_to_f32(uint8_t code)
+{
+    uint32_t sign = (uint32_t)(code & 0x80) << 24, magnitude = code & 0x7f;
+    if (magnitude == 0x7f)
+        return bits_f32(sign | 0x7fc00000);
+    return bits_f32(sign | magnitude << 20) * 0x1p120f;
+}
+
+uint8_t f32_to_e4m3(float f)
+{
+    uint32_t u = f32_bits(f), sign = u >> 24 & 0x80, magnitude = u & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    if (magnitude >= f32_bits(448))
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude < f32_bits(0x1p-6f)) // subnormal: let f32 addition round it
+        return (uint8_t)(sign | (f32_bits(bits_f32(magnitude) + 0x1p14f) - f32_bits(0x1p14f)));
+    magnitude += 0x7ffff + (magnitude >> 20 & 1); // to nearest even
+    return (uint8_t)(sign | ((magnitude >> 20) - (120 << 3)));
+}
+
 static void store_u16(uint8_t *p, uint16_t v)
 {
     p[0] = (uint8_t)v;

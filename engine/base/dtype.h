@@ -63,5 +63,8 @@ float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
+// OCP e4m3: no infinity, what exceeds 448 becomes it, NaN stays NaN. The codes alone: fp8 rows have scales elsewhere.
+float e4m3_to_f32(uint8_t code);
+uint8_t f32_to_e4m3(float f);
 
 #endif

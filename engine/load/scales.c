@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// OCP 8-bit e4m3: bias 7, no infinity, exponent and mantissa all ones for NaN. Its fields stand in the order of an f32's,
-// whose bias is 127: put in place and multiplied by 2^120 they mean the same, subnormals too.
-static float e4m3_to_f32(uint8_t code)
-{
-    uint32_t bits = (uint32_t)(code & 0x7f) << 20 | (uint32_t)(code & 0x80) << 24;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (code & 0x7f) == 0x7f ? NAN : value * 0x1p120f;
-}
-
 static const struct stored_tensor *find_beside(const struct model *m, const struct stored_tensor *weight, const char *suffix)
 {
     char name[192];
