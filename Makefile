@@ -109,7 +109,7 @@ $(BUILD)/emu/%.o: %.c $(BUILD)/flags
 $(BUILD)/emu/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,c++ )
-	$(Q)$(CXX) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -x c++ -std=c++17 -fno-strict-aliasing -Wall -Wextra -Werror $(OPT) $(EXTRA) -c $< -o $@
+	$(Q)$(CXX) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -DCUDA_EMULATOR='"tests/cuda/emu_device.h"' -x c++ -std=c++17 -fno-strict-aliasing -Wall -Wextra -Werror $(OPT) $(EXTRA) -c $< -o $@
 $(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BUILD)/libkvbench.a
 	@mkdir -p $(@D)
 	$(call say,link)
@@ -124,12 +124,12 @@ deps:
 	@tools/deps.sh
 test: deps
 	@$(AGAIN) check
-check: all $(TESTS)
-	@tools/test.sh $(BUILD) $(TESTS)
+check: all $(TESTS) $(CUDA_TESTS)
+	@tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS)
 sanitize:
 	@$(AGAIN) BUILD=build-san OPT="-O1 -g" EXTRA="$(SANITIZE)" check-sanitized
-check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS)
-	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS)
+check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS) $(CUDA_TESTS)
+	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS)
 fuzz-short:
 	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -max_total_time=30 -seed=1" run-fuzzers
 fuzz:

@@ -3,7 +3,7 @@
 
 #include "engine/base/names.h"
 #include "engine/cpu/cpu.h"
-#include "engine/cuda/plugin.h"
+#include "engine/cuda/cuda.h"
 #include "engine/null/null.h"
 
 #include <stdio.h>

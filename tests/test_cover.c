@@ -3,7 +3,7 @@
 #include "tests/files.h"
 
 #include "engine/cuda/cover.h"
-#include "engine/cuda/plugin.h"
+#include "engine/cuda/cuda.h"
 #include "roofline/catalogue.h"
 
 static void make_plan(struct plan *plan, const char *model)

@@ -1,10 +1,10 @@
 // struct backend on a CUDA device: load, open, run. Decode steps without a trace are graphs; others are enqueued span by
 // span, a traced one with an event at every edge.
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 #include "engine/base/rng.h"
 #include "engine/base/units.h"
-#include "engine/cuda/plugin.h"
+#include "engine/cuda/cuda.h"
 #include "engine/slots.h"
 
 #include <stdlib.h>

@@ -120,7 +120,7 @@ __device__ __forceinline__ void bulk_load(void *to, const void *from, unsigned b
 #else // on the CPU
 
 #define HAS_BULK_COPY 1
-#include "tests/cuda/emu_device.h"
+#include CUDA_EMULATOR // tests/cuda/emu_device.h, by the Makefile
 
 #endif
 

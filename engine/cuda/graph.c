@@ -1,6 +1,6 @@
 // Decode steps as graphs. What changes from step to step is read from device memory, so a graph serves every step of as many
 // sequences whose longest context is cut into as many splits.
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 static void forget(struct cuda_graph *g)
 {

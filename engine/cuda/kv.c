@@ -1,7 +1,7 @@
 // Where the KV cache lies: per layer [block][K|V][head][token][head_dim], int8 with the f16 scales of a run behind its
 // values.
 #include "engine/base/units.h"
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 static struct cuda_kv shape_of(const struct plan *plan, const struct kv_group *g, int32_t block_size)
 {

@@ -1,5 +1,5 @@
 #include "engine/base/units.h"
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 bool cuda_failed(cudaError_t e, const char *what, struct error *out)
 {

@@ -1,6 +1,6 @@
 // The integers of a step: ids, positions, tables. One pinned piece on the host, one like it on the device, one copy per
 // step.
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 #include <string.h>
 

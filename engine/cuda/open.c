@@ -1,5 +1,5 @@
 // Finding and loading the CUDA plug-in. It stays loaded: the CUDA libraries do not survive being unloaded.
-#include "engine/cuda/plugin.h"
+#include "engine/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 // A span as launches: which buffers, which kernel, which rows.
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 static void *slot(const struct cuda_step *s, int16_t id)
 {

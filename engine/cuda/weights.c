@@ -1,7 +1,7 @@
 // Weights to the device, in the order its kernels read: values of a row adjacent, scales apart (kernels.h). Rows come from
 // whoever has them, some at a time, into two pinned buffers by turns, so that one is filled while the other is copied.
 #include "engine/base/units.h"
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/host.h"
 
 #include <stdlib.h>
 #include <string.h>

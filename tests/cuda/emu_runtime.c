@@ -1,6 +1,7 @@
 // Streams, events, graphs, copies and launches of the fake runtime. Streams run as late as CUDA allows.
 #include "tests/cuda/emu_runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -461,7 +462,7 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int devi
     if (emu_inject())
         return emu_error(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
-    strcpy(p->name, "emulated GPU");
+    snprintf(p->name, sizeof p->name, "emulated GPU");
     p->major = 9, p->multiProcessorCount = 132, p->l2CacheSize = 50 << 20;
     p->totalGlobalMem = (size_t)8 << 30, p->sharedMemPerBlockOptin = EMU_SHARED_BYTES;
     return cudaSuccess;

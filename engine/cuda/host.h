@@ -1,0 +1,106 @@
+// What the host files of the CUDA backend share: the loaded backend and one step of it. Everything is C11 on the CUDA
+// runtime and cuBLAS; it is linked into the plug-in alone (or, under test, against the emulator's runtime).
+#ifndef ENGINE_CUDA_HOST_H
+#define ENGINE_CUDA_HOST_H
+
+#include "engine/backend.h"
+#include "engine/cuda/cover.h"
+#include "engine/cuda/kernels.h"
+
+#include <cublas_v2.h>
+
+enum { CUDA_GRAPHS = 64, CUDA_MAX_SPLITS = 64, CUDA_WORKSPACE_BYTES = 32 << 20 };
+
+// The numbers of a step on the device, filled by one copy from pinned memory. All lie in one piece, sized for the largest
+// step.
+struct step_numbers {
+    int32_t *token, *pos, *seq;             // [max_tokens]; seq: sequence of the row
+    int32_t *seq_first, *ctx_len, *out_row; // [max_seqs + 1], [max_seqs], [max_out]
+    int32_t *table;                         // [max_seqs, table_stride]
+};
+
+// A decode step captured for a number of sequences and a number of splits of the context.
+struct cuda_graph {
+    cudaGraphExec_t exec;
+    int32_t n_seqs, splits;
+    uint64_t last_used;
+};
+
+struct cuda {
+    struct cudaDeviceProp device;
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    void *workspace;
+
+    // Weights (weights.c).
+    struct cuda_matrix *matrix; // [n_tensors]; data NULL: a vector
+    bf16 **vector;              // [n_tensors] norm weights and biases
+    void **owned;               // [2 n_tensors] allocations to free
+    int32_t n_tensors, n_owned;
+    uint64_t weight_bytes;
+
+    // The plan (backend.c).
+    const struct plan *plan; // NULL: none
+    struct kv_config config;
+    int32_t table_stride; // blocks a sequence may have: all of the pool
+    struct span *spans;   // [n_ops]
+    uint8_t *activations;
+    uint64_t *slot_offset, activation_bytes; // [n_slots]
+    uint8_t *kv;
+    uint64_t kv_bytes, kv_offset[PLAN_MAX_KV_GROUPS], kv_layer_bytes[PLAN_MAX_KV_GROUPS];
+    struct cuda_kv kv_shape[PLAN_MAX_KV_GROUPS];
+    struct step_numbers host, numbers; // pinned, and on the device
+    uint64_t numbers_bytes;
+    float *inv_freq[PLAN_MAX_ROPES], *cos[PLAN_MAX_ROPES], *sin[PLAN_MAX_ROPES];
+    float *parts;   // decode attention: [max_seqs, H, CUDA_MAX_SPLITS, d + 2]
+    bf16 *gathered; // rows that an operation with ROWS_OUT reads, for cuBLAS
+    bf16 *widened;  // a matrix that cuBLAS cannot read as it is stored
+    uint64_t scratch_bytes;
+    void *scratch[8 + 3 * PLAN_MAX_ROPES];
+    int32_t n_scratch;
+
+    struct cuda_graph graph[CUDA_GRAPHS];
+    int32_t n_graphs;
+    uint64_t steps;
+    cudaEvent_t *event; // [n_ops + 1] span edges of a traced step
+    int32_t n_out;      // of the last step
+};
+
+// One step as the walk sees it.
+struct cuda_step {
+    struct cuda *cuda;
+    const struct batch *batch;
+    struct batch_shape shape;
+    int32_t splits;
+};
+
+// An error of the runtime or of cuBLAS as one of ours: ERROR_MEMORY for exhausted memory, else ERROR_DEVICE. what: "loading
+// the weights".
+bool cuda_failed(cudaError_t e, const char *what, struct error *out); // returns e == cudaSuccess
+bool cuda_blas_failed(cublasStatus_t s, const char *what, struct error *out);
+
+// memory.c: allocations with the sizes in the message where they fail.
+bool cuda_allocate(void **out, uint64_t bytes, const char *what, struct error *e);
+
+// weights.c
+bool cuda_take_weights(struct cuda *c, const struct plan *plan, const struct tensor *weights, struct error *e);
+void cuda_drop_weights(struct cuda *c);
+
+// numbers.c: a batch to the device.
+bool cuda_numbers_init(struct cuda *c, struct error *e);
+void cuda_numbers_free(struct cuda *c);
+cudaError_t cuda_numbers_send(struct cuda *c, const struct batch *batch);
+
+// kv.c
+bool cuda_kv_init(struct cuda *c, const struct plan *plan, const struct kv_config *config, struct error *e);
+void cuda_kv_free(struct cuda *c);
+struct cuda_kv cuda_kv_layer(const struct cuda *c, int32_t group, int32_t layer);
+
+// walk.c: enqueues one span.
+cudaError_t cuda_walk_span(const struct cuda_step *s, const struct span *span);
+
+// graph.c: a decode step of this shape as a graph, captured when first asked for; NULL: it cannot be (walk it).
+bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e);
+void cuda_graphs_free(struct cuda *c);
+
+#endif
