@@ -28,6 +28,7 @@ for path in sys.argv[2:]:
             bad = 1
 sys.exit(bad)
 END
+# shellcheck disable=SC2317 # called by run
 check() { python3 "$WORK/check.py" "$@"; }
 run 0 'our scenarios are valid' check configs/schema/scenario.json configs/*.json
 echo '{"name": "s", "model": "tests/golden/qwen3", "samples": 3, "seconds": 0.1, "decode": {"context": [8, 16, 24], "kv": "f32"}}' >"$WORK/s.json"
