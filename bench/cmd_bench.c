@@ -97,6 +97,21 @@ static bool write_meta(const struct kernels *k, const struct options *o, const c
     return ok;
 }
 
+// Kernels that were not benched now keep what was found before, as long as it is of the same machine, kernels and version.
+static bool keep_older(struct fit *fit, const char *path, struct error *e)
+{
+    struct fit old = {0};
+    struct error ignored = {0};
+    bool ok = true;
+    if (!file_exists(path) || !fit_load(&old, path, &ignored))
+        return true;
+    bool same = !strcmp(old.hardware, fit->hardware) && !strcmp(old.isa, fit->isa) && !strcmp(old.tool, fit->tool);
+    for (int32_t i = 0; ok && same && i < old.n_kernels; i++)
+        ok = fit_find(fit, old.kernel[i].name) || fit_add(fit, &old.kernel[i], e);
+    fit_free(&old);
+    return ok;
+}
+
 static bool make_fit(struct kernels *k, struct fit *fit, const char *folder, const char *now, struct error *e)
 {
     char path[640];
@@ -110,7 +125,7 @@ static bool make_fit(struct kernels *k, struct fit *fit, const char *folder, con
     snprintf(fit->tool, sizeof fit->tool, "%s", kvbench_version);
     snprintf(fit->date, sizeof fit->date, "%s", now);
     fitted_path(folder, k->device.threads, path);
-    return fit_save(fit, path, e);
+    return keep_older(fit, path, e) && fit_save(fit, path, e);
 }
 
 static void print(const struct kernels *k, const struct fit *fit, enum table_format format, const char *folder)
@@ -140,7 +155,7 @@ static bool run(struct kernels *k, const struct options *o, const char *folder, 
     char now[32];
     k->hw = &hw;
     bool ok = choose_weights(o, &weights, e) && find_ceilings(&hw, o, folder, k->progress, e) &&
-              kernel_jobs_make(&jobs, &weights, &hw, o->quick, e) && kernels_measure(k, &jobs, e);
+              kernel_jobs_make(&jobs, o->model, &weights, &hw, o->quick, e) && kernels_measure(k, &jobs, e);
     utc_now(now);
     ok = ok && make_fit(k, &fit, folder, now, e) && write_rows(k, folder, now, e) && write_meta(k, o, folder, now, e);
     progress_end(k->progress);

@@ -1,5 +1,6 @@
 #include "bench/cmd_measure.h"
 
+#include "bench/accuracy.h"
 #include "bench/dry_run.h"
 #include "bench/environment.h"
 #include "bench/open.h"
@@ -163,7 +164,8 @@ static const struct hardware *known_roof(void *ctx, const struct point *p)
 static bool report(struct runner *r, const struct options *o, bool measured, struct error *e)
 {
     struct error late = {0};
-    bool stored = slopes_record(r->store, &late) && store_finish(r->store, measured, &late);
+    bool stored =
+        slopes_record(r->store, &late) && accuracy_record(r->store, &late) && store_finish(r->store, measured, &late);
     if (!measured && e->kind != ERROR_INTERRUPTED)
         return false;
     bool alone = r->store->n_rows == 1 && r->n_failed; // the error says all of it

@@ -71,10 +71,10 @@ struct kernel_jobs {
     int32_t n;
 };
 
-// The shapes of Qwen3-0.6B and Llama-3-8B, and those of the fit, by types of weights. quick: the small model only, few
-// shapes, no fit.
-bool kernel_jobs_make(struct kernel_jobs *jobs, const struct weights_list *weights, const struct hardware *hw, bool quick,
-                      struct error *e);
+// The shapes of Qwen3-0.6B and Llama-3-8B, and those of the fit, by types of weights. which: a model's name, or "fit" alone;
+// NULL: all. quick: few shapes of the small model, no fit.
+bool kernel_jobs_make(struct kernel_jobs *jobs, const char *which, const struct weights_list *weights,
+                      const struct hardware *hw, bool quick, struct error *e);
 // The fit's shapes as points, for a test that no scenario has any of them.
 const struct kernel_shape *kernel_fit_shapes(int32_t *n);
 int32_t kernel_fit_models(struct model_spec *spec, int32_t max); // how many

@@ -25,20 +25,16 @@ static int32_t run_length(struct kernel_record *const *record, int32_t n)
 // One kernel: its records are record[n]. Too few points are no fit, and no failure.
 static bool fit_one(struct fit *fit, struct kernel_record *const *record, int32_t n, struct error *e)
 {
+    struct fit_kernel k;
     struct fit_sample *sample = malloc((size_t)n * sizeof *sample);
-    double *held_out = malloc((size_t)n * sizeof *held_out);
-    struct fit_kernel *grown = realloc(fit->kernel, (size_t)(fit->n_kernels + 1) * sizeof *grown);
-    bool ok = sample && held_out && grown;
-    if (grown)
-        fit->kernel = grown;
+    double *held_out = calloc((size_t)n, sizeof *held_out);
+    bool ok = (sample && held_out) || error_set(e, ERROR_MEMORY, "no memory to fit %d samples", n);
     for (int32_t i = 0; ok && i < n; i++)
         sample[i] = record[i]->sample;
-    if (!ok)
-        error_set(e, ERROR_MEMORY, "no memory to fit %d samples", n);
-    else if (fit_solve(&grown[fit->n_kernels], record[0]->name, sample, n, held_out, e))
-        fit->n_kernels++;
-    else if ((ok = e->kind == ERROR_FAILED))
-        *e = (struct error){0}, memset(held_out, 0, (size_t)n * sizeof *held_out);
+    if (ok && fit_solve(&k, record[0]->name, sample, n, held_out, e))
+        ok = fit_add(fit, &k, e);
+    else if (ok && (ok = e->kind == ERROR_FAILED))
+        *e = (struct error){0};
     for (int32_t i = 0; ok && i < n; i++)
         record[i]->held_out_ns = held_out[i];
     free(sample);

@@ -153,10 +153,21 @@ static bool add_fitted(struct kernel_jobs *jobs, const struct weights_list *weig
     return true;
 }
 
-bool kernel_jobs_make(struct kernel_jobs *jobs, const struct weights_list *weights, const struct hardware *hw, bool quick,
-                      struct error *e)
+static bool wanted(const char *name, const char *which)
 {
+    return !which || !strcmp(name, which);
+}
+
+bool kernel_jobs_make(struct kernel_jobs *jobs, const char *which, const struct weights_list *weights,
+                      const struct hardware *hw, bool quick, struct error *e)
+{
+    static const char *const SHOWN[] = {"qwen3-0.6b", "llama-3-8b"};
     jobs->n = 0;
-    return add_shown(jobs, "qwen3-0.6b", weights, hw, quick, e) &&
-           (quick || (add_shown(jobs, "llama-3-8b", weights, hw, quick, e) && add_fitted(jobs, weights, hw, e)));
+    for (int i = 0; i < (quick && !which ? 1 : COUNT_OF(SHOWN)); i++)
+        if (wanted(SHOWN[i], which) && !add_shown(jobs, SHOWN[i], weights, hw, quick, e))
+            return false;
+    if (!quick && wanted("fit", which) && !add_fitted(jobs, weights, hw, e))
+        return false;
+    return jobs->n || error_set(e, ERROR_USAGE, "'--model' is '%.40s', expected qwen3-0.6b, llama-3-8b%s", which,
+                                quick ? "" : " or fit, the shapes that only the fit uses");
 }

@@ -38,7 +38,7 @@ static const struct command {
     {"bench",
      "",
      "how long each kernel takes beside its floor, and the fit that pred is made of",
-     {"kvbench bench --quick", "kvbench bench --weights bf16"},
+     {"kvbench bench --quick", "kvbench bench --model fit --weights bf16"},
      ON_BENCH,
      cmd_bench},
     {"explain",

@@ -1,5 +1,6 @@
 #include "bench/schema.h"
 
+#include "bench/accuracy.h"
 #include "bench/results.h"
 #include "bench/scenario.h"
 #include "bench/slope.h"
@@ -230,6 +231,13 @@ static cJSON *slopes_schema(void)
     return array_of(row_schema(column, n));
 }
 
+static cJSON *accuracy_schema(void)
+{
+    int32_t n;
+    const struct column *column = accuracy_columns(&n);
+    return array_of(row_schema(column, n));
+}
+
 static cJSON *version_schema(void)
 {
     cJSON *json = cJSON_CreateObject();
@@ -262,6 +270,7 @@ static cJSON *meta_schema(void)
     add_property(json, "ceilings", ceilings, "as configs/hardware/*.json, one for each number of threads");
     add_property(json, "notes", array_of(typed("string")), "what a reader should know");
     add_property(json, "slopes", slopes_schema(), "the time of decode steps as lines in the context");
+    add_property(json, "accuracy", accuracy_schema(), "how far roof and pred were off, by phase and types");
     return json;
 }
 

@@ -58,7 +58,8 @@ struct fit {
     struct fit_kernel *kernel;    // [n_kernels]
     int32_t n_kernels;
 };
-void fit_free(struct fit *f);                                             // accepts zeroed
+void fit_free(struct fit *f); // accepts zeroed
+bool fit_add(struct fit *f, const struct fit_kernel *k, struct error *e);
 const struct fit_kernel *fit_find(const struct fit *f, const char *name); // NULL: never fitted
 
 // A file holds one fit. ERROR_FILE for what is none.

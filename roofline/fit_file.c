@@ -11,6 +11,16 @@ void fit_free(struct fit *f)
     *f = (struct fit){0};
 }
 
+bool fit_add(struct fit *f, const struct fit_kernel *k, struct error *e)
+{
+    struct fit_kernel *grown = realloc(f->kernel, (size_t)(f->n_kernels + 1) * sizeof *grown);
+    if (!grown)
+        return error_set(e, ERROR_MEMORY, "no memory for a fit of %d kernels", f->n_kernels + 1);
+    f->kernel = grown;
+    grown[f->n_kernels++] = *k;
+    return true;
+}
+
 static bool read_text(const cJSON *json, const char *where, const char *key, char *out, size_t size, struct error *e)
 {
     const char *text = "";

@@ -48,8 +48,9 @@ enum command_bit {
 // ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64; a k behind a number is 1024.
 // field, kind, flags (comma-separated), default as text ("" = unset), commands, help
 #define OPTIONS(X)                                                                                                          \
-    X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT | ON_IMPORT,               \
-      "catalogue name, Hugging Face folder, GGUF file or config.json (run, predict: also several, a,b)")                    \
+    X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT | ON_IMPORT | ON_BENCH,    \
+      "catalogue name, Hugging Face folder, GGUF file or config.json (run, predict: also several, a,b); bench: "            \
+      "qwen3-0.6b, llama-3-8b or fit, default all")                                                                         \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC | ON_IMPORT,                          \
       "catalogue name or hardware JSON (predict: also several, a,b); auto: this machine's measured ceilings")               \
     X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY,                \
