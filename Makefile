@@ -1,4 +1,4 @@
-# make | make demo | make test | make plots | make model | make install PREFIX=/usr/local
+# make | make demo | make test | make bench | make plots | make model | make install PREFIX=/usr/local
 # More: tamper deps check sanitize fuzz fuzz-short soak lint clean. `make test` is `make deps` (installs what is missing) and `make check`.
 # V=1 shows the commands.
 PREFIX ?= /usr/local
@@ -145,6 +145,8 @@ lint:
 demo: deps
 	@$(AGAIN) all
 	@tools/demo.sh
+bench: all
+	@./kvbench bench $(BENCH_ARGS)
 plots:
 	@tools/plots.sh
 model:
@@ -161,7 +163,7 @@ clean:
 	rm -rf build build-san build-fuzz kvbench kvcalc
 
 FORCE:
-.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo plots model tamper readme install clean FORCE
+.PHONY: all deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo bench plots model tamper readme install clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

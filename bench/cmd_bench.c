@@ -155,7 +155,8 @@ static bool run(struct kernels *k, const struct options *o, const char *folder, 
     char now[32];
     k->hw = &hw;
     bool ok = choose_weights(o, &weights, e) && find_ceilings(&hw, o, folder, k->progress, e) &&
-              kernel_jobs_make(&jobs, o->model, &weights, &hw, o->quick, e) && kernels_measure(k, &jobs, e);
+              kernel_jobs_make(&jobs, o->model, &weights, &hw, o->quick, e) && kernels_measure(k, &jobs, e) &&
+              kernels_compare(k, e);
     utc_now(now);
     ok = ok && make_fit(k, &fit, folder, now, e) && write_rows(k, folder, now, e) && write_meta(k, o, folder, now, e);
     progress_end(k->progress);

@@ -54,6 +54,7 @@ struct group {
     uint16_t kernel;
     struct fit_work work; // of one span, at the ceilings of the hardware file
     struct cost cost;
+    int32_t n_in, n_out; // of its linear layers
     int32_t count;
     double ns[MAX_ROUNDS]; // of one span, mean
 };
@@ -152,8 +153,11 @@ static struct group describe_span(const struct session_of_job *j, const struct b
     struct group g = {.kernel = span->kernel, .work = fit_span_work(plan, batch, span, j->ops)};
     fit_span_name(plan, span, b->kernel_name(b->self, span->kernel), g.name);
     attribution_label(plan, span, g.label, sizeof g.label);
-    for (int32_t i = span->first; i < span->first + span->count; i++)
+    for (int32_t i = span->first; i < span->first + span->count; i++) {
         cost_add(&g.cost, &j->ops[i].cost);
+        if (plan->op[i].kind == OP_LINEAR)
+            g.n_in = plan->op[i].dim[0], g.n_out += plan->op[i].dim[1];
+    }
     return g;
 }
 
@@ -272,41 +276,57 @@ static void describe_row(struct kernel_row *r, const struct session_of_job *j, c
     put(r->phase, phase_name(s->point.phase));
     put(r->fit, g->name);
     r->batch = s->point.batch, r->context = s->point.context;
-    r->rows = (int64_t)g->work.rows, r->count = g->count, r->n_samples = s->n;
+    r->rows = (int64_t)g->work.rows, r->count = g->count;
+    r->n_in = g->n_in, r->n_out = g->n_out;
     r->weight_bytes = (double)g->cost.weight_bytes;
     r->kv_bytes = (double)(g->cost.kv_read_bytes + g->cost.kv_write_bytes);
     r->act_bytes = (double)g->cost.act_bytes;
     r->flops = (double)cost_flops(&g->cost);
 }
 
-static bool put_row(const struct session_of_job *j, const struct subject_shape *s, const struct group *g, struct error *e)
+bool kernel_row_samples(struct kernel_row *r, const double *ns, const double *read, const double *flops, int32_t n,
+                        struct error *e)
 {
-    struct kernels *k = j->k;
-    double bytes[MAX_ROUNDS], flops[MAX_ROUNDS], floor[MAX_ROUNDS], fraction[MAX_ROUNDS];
+    double bytes[MAX_ROUNDS], work[MAX_ROUNDS], floor[MAX_ROUNDS], fraction[MAX_ROUNDS];
+    for (int32_t i = 0; i < n; i++) {
+        bytes[i] = read[i] > 0 ? (r->weight_bytes + r->kv_bytes) / read[i] * 1e9 : 0;
+        work[i] = flops[i] > 0 ? r->flops / flops[i] * 1e9 : 0;
+        floor[i] = fmax(bytes[i], work[i]);
+        fraction[i] = floor[i] / ns[i];
+    }
+    r->n_samples = n;
+    r->median_ns = stats_median(ns, n);
+    r->bytes_ns = stats_median(bytes, n);
+    r->flops_ns = stats_median(work, n);
+    r->floor_ns = stats_median(floor, n);
+    r->fraction = stats_median(fraction, n);
+    r->fraction_low = stats_quantile(fraction, n, 0.1);
+    r->fraction_high = stats_quantile(fraction, n, 0.9);
+    r->effective_GBps = (r->weight_bytes + r->kv_bytes) / r->median_ns;
+    r->effective_GFLOPps = r->flops / r->median_ns;
+    return (copy_list(ns, n, &r->samples_ns) && copy_list(read, n, &r->samples_read) &&
+            copy_list(flops, n, &r->samples_flops)) ||
+           no_memory(e);
+}
+
+bool kernels_add(struct kernels *k, const struct kernel_row *row, struct error *e)
+{
     struct kernel_row *r = room((void **)&k->row, k->n_rows, &k->row_capacity, sizeof *r);
     if (!r)
         return no_memory(e);
-    *r = (struct kernel_row){.pred_ns = NAN};
-    describe_row(r, j, s, g);
-    for (int32_t i = 0; i < s->n; i++) {
-        struct fit_work w = work_then(j, s, g, i);
-        bytes[i] = w.bytes_ns, flops[i] = w.flops_ns;
-        floor[i] = fmax(w.bytes_ns, w.flops_ns);
-        fraction[i] = floor[i] / g->ns[i];
-    }
-    r->median_ns = stats_median(g->ns, s->n);
-    r->bytes_ns = stats_median(bytes, s->n);
-    r->flops_ns = stats_median(flops, s->n);
-    r->floor_ns = stats_median(floor, s->n);
-    r->fraction = stats_median(fraction, s->n);
-    r->fraction_low = stats_quantile(fraction, s->n, 0.1);
-    r->fraction_high = stats_quantile(fraction, s->n, 0.9);
-    r->effective_GBps = (r->weight_bytes + r->kv_bytes) / r->median_ns;
-    r->effective_GFLOPps = r->flops / r->median_ns;
+    *r = *row;
     k->n_rows++;
-    return (copy_list(g->ns, s->n, &r->samples_ns) && copy_list(s->read, s->n, &r->samples_read) &&
-            copy_list(s->flops, s->n, &r->samples_flops)) ||
-           no_memory(e);
+    return true;
+}
+
+static bool put_row(const struct session_of_job *j, const struct subject_shape *s, const struct group *g, struct error *e)
+{
+    struct kernel_row row = {.pred_ns = NAN};
+    describe_row(&row, j, s, g);
+    bool ok = kernel_row_samples(&row, g->ns, s->read, s->flops, s->n, e) && kernels_add(j->k, &row, e);
+    if (!ok)
+        kernel_row_free(&row);
+    return ok;
 }
 
 static bool put_record(struct kernels *k, const char *name, struct fit_work work, double ns, int32_t step, int32_t count,

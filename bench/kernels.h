@@ -22,6 +22,8 @@
     X(batch, count, "sequences", "sequences in the step")                                                                   \
     X(context, count, "tokens", "positions that the last row attends")                                                      \
     X(rows, count, "", "rows of the span")                                                                                  \
+    X(n_in, count, "", "inputs of its linear layers; 0: none")                                                              \
+    X(n_out, count, "", "their outputs, together")                                                                          \
     X(count, count, "", "spans of this kind in one step")                                                                   \
     X(bytes_ns, real, "ns", "its weights and KV at the read ceiling probed beside it; median")                              \
     X(flops_ns, real, "ns", "its arithmetic at the arithmetic ceiling probed beside it; median")                            \
@@ -114,6 +116,16 @@ struct kernels {
 };
 bool kernels_measure(struct kernels *k, const struct kernel_jobs *jobs, struct error *e);
 void kernels_free(struct kernels *k); // accepts zeroed
+
+// OpenBLAS in f32, and oneDNN in int8 where libdnnl is installed, at the shapes of the linear layers that are shown: more
+// rows, behind kernels_measure.
+bool kernels_compare(struct kernels *k, struct error *e);
+
+// Takes over the row's lists.
+bool kernels_add(struct kernels *k, const struct kernel_row *row, struct error *e);
+// n times of one span, with the ceilings probed beside them, into a row that says what it does.
+bool kernel_row_samples(struct kernel_row *r, const double *ns, const double *read, const double *flops, int32_t n,
+                        struct error *e);
 
 // Everything but `hardware`, `isa`, `tool` and `date` of a fit; pred_ns of the rows.
 bool kernels_fit(struct kernels *k, struct fit *fit, struct error *e);

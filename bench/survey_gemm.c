@@ -1,6 +1,7 @@
 // Matrix products as libraries and the engine's own kernels do them, to stand beside the ceilings.
 #include "bench/survey.h"
 
+#include "bench/libraries.h"
 #include "engine/base/units.h"
 #include "engine/cpu/cpu.h"
 #include "engine/engine.h"
@@ -8,7 +9,6 @@
 #include "roofline/cost.h"
 
 #include <cblas.h>
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,51 +63,9 @@ static bool look_at_blas(struct survey *s, struct team *team, struct error *e)
     return true;
 }
 
-// oneDNN's C interface, as its documentation declares it.
-typedef int (*dnnl_sgemm_fn)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t,
-                             float, float *, int64_t);
-typedef int (*dnnl_u8s8_fn)(char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t, uint8_t,
-                            const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *);
-
-struct onednn {
-    void *library;
-    dnnl_sgemm_fn sgemm;
-    dnnl_u8s8_fn u8s8;
-};
-
-static void find_symbol(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-    memcpy(function, &found, sizeof found); // C has no cast from one to the other
-}
-
-static bool onednn_open(struct onednn *d)
-{
-    static const char *const NAME[] = {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"};
-    *d = (struct onednn){0};
-    for (int i = 0; i < 3 && !d->library; i++)
-        d->library = dlopen(NAME[i], RTLD_NOW | RTLD_LOCAL);
-    if (!d->library)
-        return false;
-    find_symbol(d->library, "dnnl_sgemm", &d->sgemm);
-    find_symbol(d->library, "dnnl_gemm_u8s8s32", &d->u8s8);
-    return d->sgemm && d->u8s8;
-}
-
-static void onednn_threads(const struct onednn *d, int32_t n)
-{
-    void (*set)(int);
-    find_symbol(d->library, "omp_set_num_threads", &set); // where it was built with OpenMP
-    if (set)
-        set(n);
-}
-
 static bool onednn_run(const struct onednn *d, const struct product *p, bool int8)
 {
-    const int32_t zero = 0;
-    if (int8)
-        return !d->u8s8('N', 'N', 'F', ROWS, OUT, IN, 1, p->x, IN, 0, p->w, OUT, 0, 0, p->y, OUT, &zero);
-    return !d->sgemm('N', 'N', ROWS, OUT, IN, 1, p->x, IN, p->w, OUT, 0, p->y, OUT);
+    return int8 ? onednn_u8s8(d, ROWS, OUT, IN, p->x, p->w, p->y) : onednn_f32(d, ROWS, OUT, IN, p->x, p->w, p->y);
 }
 
 static bool look_at_onednn_as(struct survey *s, const struct onednn *d, bool int8, int32_t threads, struct error *e)
@@ -130,7 +88,6 @@ static bool look_at_onednn_as(struct survey *s, const struct onednn *d, bool int
     return true;
 }
 
-// The library stays loaded: its threads may outlive a call.
 static bool look_at_onednn(struct survey *s, struct team *team, struct error *e)
 {
     struct onednn d;

@@ -15,11 +15,13 @@ enum { TERMS = 5, REWEIGHTINGS = 6, RATIOS = 25 };
 // Errors below this share are never called outliers.
 #define LEAST_SCALE 0.005
 
+// With the sum of both in place of the shorter, no set of coefficients that are not negative charges more for the shorter
+// than for the longer.
 static void terms_of(const struct fit_work *w, double ratio, double x[TERMS])
 {
     double flops = ratio * w->flops_ns;
     x[0] = fmax(w->bytes_ns, flops);
-    x[1] = fmin(w->bytes_ns, flops);
+    x[1] = w->bytes_ns + flops;
     x[2] = w->act_bytes;
     x[3] = w->rows;
     x[4] = 1;
@@ -177,13 +179,13 @@ static void solve(const struct problem *p, struct fit_kernel *out)
             continue;
         least = error;
         out->ratio = ratio;
-        out->longer = k[0], out->shorter = k[1], out->act = k[2], out->row = k[3], out->span = k[4];
+        out->longer = k[0] + k[1], out->shorter = k[1], out->act = k[2], out->row = k[3], out->span = k[4];
     }
 }
 
 double fit_span_ns(const struct fit_kernel *f, const struct fit_work *work)
 {
-    double x[TERMS], k[TERMS] = {f->longer, f->shorter, f->act, f->row, f->span};
+    double x[TERMS], k[TERMS] = {f->longer - f->shorter, f->shorter, f->act, f->row, f->span};
     terms_of(work, f->ratio, x);
     return value_of(x, k);
 }

@@ -4,7 +4,7 @@
 //   B, F   the times of its weights and KV, and of its arithmetic, at the attainable ceilings (roofline.h)
 //   A, N   bytes of activations across its edges, and its rows
 //   a, a r what bytes and FLOPs take in multiples of those times: 1 / a and 1 / (a r) are the efficiencies
-//   b      how much of the shorter is not hidden behind the longer: 0 is perfect overlap, a is none
+//   b      how much of the shorter is not hidden behind the longer: 0 is perfect overlap, a is none, and there is no more
 //   c, d   ns per byte of activations and per row; o ns per span
 // All but r are found by non-negative least squares of relative errors, Huber-weighted; r by trying a grid.
 #ifndef ROOFLINE_FIT_H
