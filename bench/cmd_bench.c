@@ -173,7 +173,7 @@ bool cmd_bench(const struct options *o, struct error *e)
     struct kernels k = {.progress = &progress,
                         .device = {.threads = o->threads, .cpu_list = o->cpu_list, .isa = o->isa},
                         .stop = &interrupted,
-                        .rounds = o->quick ? 5 : 9,
+                        .rounds = o->quick ? 5 : 7,
                         .point_s = o->quick ? 0.5 : 1,
                         .seed = (uint64_t)o->seed};
     const char *folder = o->has_folder ? o->folder : "results";

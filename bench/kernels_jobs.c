@@ -144,7 +144,7 @@ static bool add_fitted(struct kernel_jobs *jobs, const struct weights_list *weig
     int32_t n = kernel_fit_models(spec, 8);
     for (int32_t w = 0; w < weights->n; w++)
         for (int32_t m = 0; m < n; m++)
-            for (int32_t i = 0; i < COUNT_OF(KV); i++) {
+            for (int32_t i = 0; i < (w ? 1 : COUNT_OF(KV)); i++) { // attention does not depend on the weights
                 struct kernel_job job = {.spec = spec[m], .weights = weights->value[w], .kv = KV[i], .fits = true};
                 job.shape = FIT, job.n_shapes = COUNT_OF(FIT);
                 if (!add_job(jobs, job, hw, e))
