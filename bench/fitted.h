@@ -14,7 +14,8 @@ struct fitted {
 // Where a fit is kept: FOLDER/fit.json, or fit-tN.json where a number of threads was asked for.
 void fitted_path(const char *folder, int32_t threads, char out[640]);
 
-// The fit in `folder`, unless it is of another machine, thread count or kernel set, which `reason` says.
+// The fit in `folder`, unless it is of another machine, thread count or kernel set, which
+// `reason` says.
 void fitted_find(struct fitted *p, const char *folder, int32_t threads, const struct hardware *hw, const char *isa);
 void fitted_free(struct fitted *p); // accepts zeroed
 

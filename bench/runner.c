@@ -443,6 +443,8 @@ static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
         return false;
     if (u->context.isa && r->ceilings_folder)
         fitted_find(&r->fitted, r->ceilings_folder, options.threads, &r->hardware, u->context.isa);
+    if (u->context.isa && !r->fitted.known && !*r->fitted.reason)
+        fitted_find(&r->fitted, "results", options.threads, &r->hardware, u->context.isa);
     if (*r->fitted.reason)
         store_note(r->store, "%s", r->fitted.reason);
     u->context.fitted = r->fitted.known ? &r->fitted : NULL;

@@ -12,6 +12,11 @@ enum { TERMS = 5, REWEIGHTINGS = 6, RATIOS = 25 };
 #define RATIO_HIGH 16.0
 // Huber's constant: 95 % as precise as least squares where errors are normal.
 #define HUBER 1.345
+// Squared errors that differ by a smaller share differ by rounding.
+#define SAME 1e-9
+// Fits whose errors differ by less cannot be told apart.
+#define ALIKE 1.1
+#define BEYOND 4
 // Errors below this share are never called outliers.
 #define LEAST_SCALE 0.005
 
@@ -78,7 +83,7 @@ static void solve_non_negative(const double a[TERMS][TERMS], const double b[TERM
             negative = trial[i] < 0;
             rest -= trial[i] * b[i]; // at a solution the squared error is a constant less this
         }
-        if (negative || rest >= least)
+        if (negative || rest >= least * (1 + SAME)) // both below 0; of sets that are alike the first, which is the smaller
             continue;
         least = rest;
         memcpy(k, trial, sizeof trial);
@@ -166,21 +171,37 @@ static double solve_at(const struct problem *p, double ratio, double k[TERMS])
     return relative_errors(p, ratio, k, &n);
 }
 
+static double ratio_at(int i)
+{
+    return RATIO_LOW * pow(RATIO_HIGH / RATIO_LOW, (double)i / (RATIOS - 1));
+}
+
+// How far its use of the read ceiling is from all of it; more than all is hard to believe.
+static double distance(const double k[TERMS])
+{
+    double multiple = k[0] + k[1];
+    return multiple >= 1 ? log(multiple) : multiple > 0 ? -BEYOND * log(multiple) : INFINITY;
+}
+
+// The ratio with the least error. Where bytes and FLOPs grow together, as attention's do, many fit alike: of these the one
+// that makes the best use of memory, since a kernel far from the read ceiling is held up by its instructions.
 static void solve(const struct problem *p, struct fit_kernel *out)
 {
     bool both = false;
-    double least = INFINITY, k[TERMS];
+    double error[RATIOS], k[RATIOS][TERMS], least = INFINITY;
     for (int32_t i = 0; i < p->n; i++)
         both |= p->sample[i].work.bytes_ns > 0 && p->sample[i].work.flops_ns > 0;
-    for (int i = 0; i < (both ? RATIOS : 1); i++) {
-        double ratio = both ? RATIO_LOW * pow(RATIO_HIGH / RATIO_LOW, (double)i / (RATIOS - 1)) : 1;
-        double error = solve_at(p, ratio, k);
-        if (error >= least)
-            continue;
-        least = error;
-        out->ratio = ratio;
-        out->longer = k[0] + k[1], out->shorter = k[1], out->act = k[2], out->row = k[3], out->span = k[4];
+    int n = both ? RATIOS : 1, best = -1;
+    for (int i = 0; i < n; i++) {
+        error[i] = solve_at(p, both ? ratio_at(i) : 1, k[i]);
+        least = fmin(least, error[i]);
     }
+    for (int i = 0; i < n; i++)
+        if (error[i] <= ALIKE * least && (best < 0 || distance(k[i]) < distance(k[best])))
+            best = i;
+    out->ratio = both ? ratio_at(best) : 1;
+    out->longer = k[best][0] + k[best][1], out->shorter = k[best][1];
+    out->act = k[best][2], out->row = k[best][3], out->span = k[best][4];
 }
 
 double fit_span_ns(const struct fit_kernel *f, const struct fit_work *work)

@@ -90,6 +90,26 @@ static void test_error_is_of_unseen_points(void **state)
     assert_true(solve("lawless", sample, SAMPLES, held_out).error > 0.2);
 }
 
+// Samples of one bandwidth cannot tell whether time goes with bytes or with FLOPs where both grow together. A kernel at a
+// quarter of the read ceiling is then not expected to get slower with the memory; one near it is.
+static void test_what_is_far_from_memory_is_arithmetic(void **state)
+{
+    (void)state;
+    for (int near = 0; near < 2; near++) {
+        struct fit_sample sample[SAMPLES];
+        double held_out[SAMPLES];
+        for (int32_t i = 0; i < SAMPLES; i++) {
+            double bytes = 1e4 * (1 + i / EACH);
+            sample[i] = (struct fit_sample){.work = {.bytes_ns = bytes, .flops_ns = bytes, .rows = 1}, .point = i / EACH};
+            sample[i].ns = 5000 + bytes * (near ? 1.1 : 4) * (1 + 0.02 * (i % EACH - 2));
+        }
+        struct fit_kernel k = solve("both", sample, SAMPLES, held_out);
+        struct fit_work slow = {.bytes_ns = 2e5, .flops_ns = 1e5, .rows = 1}; // half of the bandwidth
+        double time = fit_span_ns(&k, &slow), at_full = 5000 + 1e5 * (near ? 1.1 : 4);
+        assert_near(time, near ? 5000 + 2e5 * 1.1 : at_full, 0.12);
+    }
+}
+
 static void test_nothing_is_negative(void **state)
 {
     (void)state;
@@ -264,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_known_kernel_is_found),
         cmocka_unit_test(test_outliers_do_not_move_it),
         cmocka_unit_test(test_error_is_of_unseen_points),
+        cmocka_unit_test(test_what_is_far_from_memory_is_arithmetic),
         cmocka_unit_test(test_nothing_is_negative),
         cmocka_unit_test(test_too_few_points),
         cmocka_unit_test(test_file),
