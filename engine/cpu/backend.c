@@ -189,9 +189,11 @@ static bool cpu_start(void *self, const struct plan *plan, const struct kv_confi
             rope_inv_freq(&plan->rope[i], is_long, c->turns[i].inv_freq[is_long]);
     struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
     c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
-    bool ok = (c->spans || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model)) &&
-              slots_init(&c->slots, plan, c->spans, cpu_cover(NULL, plan, &shape, c->spans), config, e) &&
-              take_scratch(c, plan, config, e) && kv_storage_init(&c->kv, plan, config, e);
+    if (!c->spans)
+        return error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
+    c->n_spans = cpu_cover(NULL, plan, &shape, c->spans);
+    bool ok = slots_init(&c->slots, plan, c->spans, c->n_spans, config, e) && take_scratch(c, plan, config, e) &&
+              kv_storage_init(&c->kv, plan, config, e);
     if (ok)
         c->plan = plan;
     else

@@ -7,8 +7,8 @@
 
 enum {
     ROW_TILE = 3,    // with 4 vectors (AVX2: 2) of outputs, each an integer and an f32 sum
-    SHORT_PIECE = 4, // groups: about 8 KiB of weights where one tile takes all rows
-    LONG_PIECE = 12, // about 24 KiB
+    SHORT_PIECE = 8, // groups: up to 17 KiB of weights where one tile takes all rows
+    LONG_PIECE = 12, // up to 26 KiB that stay in the L1 cache for all tiles
 };
 
 // One group of a prepared row: a cache line.
@@ -39,14 +39,16 @@ SPECIALIZE vi quad_of(const struct quantized *x, int32_t quad)
 
 // acc[r][v] += the products of one group.
 SPECIALIZE void dot_group(bool four, const struct piece *p, const uint8_t *codes, int32_t g, int32_t begin, int32_t end,
-                          int32_t n_rows, int32_t n_vectors, vi acc[][8])
+                          int32_t *wait, int32_t n_rows, int32_t n_vectors, vi acc[][8])
 {
+    const uint64_t part = p->ahead_bytes / (GROUP / 4);
 #pragma GCC unroll 8
     for (int32_t q = begin; q < end; q++) {
         vi weight[8];
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++)
-            weight[v] = four ? codes4(codes, q, p->first + v * VL) : codes8(codes, q, p->first + v * VL);
+            weight[v] = vi_keep(four ? codes4(codes, q, p->first + v * VL) : codes8(codes, q, p->first + v * VL));
+        fetch(p, wait, ((uint64_t)g * (GROUP / 4) + (uint64_t)q) * part, four ? 3 : 5);
 #pragma GCC unroll 8
         for (int32_t r = 0; r < n_rows; r++) {
             vi x = quad_of(group_of(p, r, g), q);
@@ -55,15 +57,6 @@ SPECIALIZE void dot_group(bool four, const struct piece *p, const uint8_t *codes
                 acc[r][v] = four ? vi_dot4(acc[r][v], weight[v], x) : vi_dot4_i8(acc[r][v], weight[v], x);
         }
     }
-}
-
-// What comes next, a group's bytes in parts, which the tiles take in turn.
-SPECIALIZE void fetch_group(const struct piece *p, int32_t *wait, int32_t g)
-{
-    enum { PARTS = 4 };
-    const uint64_t part = p->ahead_bytes / PARTS;
-    for (uint64_t i = 0; i < PARTS; i++)
-        fetch(p, wait, ((uint64_t)g * PARTS + i) * part, (int32_t)(part + 63) / 64);
 }
 
 SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32_t n_rows, int32_t n_vectors)
@@ -81,8 +74,7 @@ SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32
 #pragma GCC unroll 8
             for (int32_t v = 0; v < n_vectors; v++)
                 acc[r][v] = vi_set(four ? group_of(p, r, g)->start4 : group_of(p, r, g)->start8);
-        fetch_group(p, &wait, g);
-        dot_group(four, p, group + head, g, 0, GROUP / 4, n_rows, n_vectors, acc);
+        dot_group(four, p, group + head, g, 0, GROUP / 4, &wait, n_rows, n_vectors, acc);
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++) {
             vf scale = form == PACK_INT8 ? vf_zero() : vf_load_f16(group + (p->first + v * VL) * 2);
@@ -102,6 +94,7 @@ SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32
 SPECIALIZE void multiply_canonical(const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     vf sum[ROW_TILE][8];
+    int32_t wait = first_turn(p);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t g = 0; g < p->n; g++)
 #pragma GCC unroll 2
@@ -114,7 +107,8 @@ SPECIALIZE void multiply_canonical(const struct piece *p, int32_t n_rows, int32_
 #pragma GCC unroll 8
                 for (int32_t v = 0; v < n_vectors; v++)
                     acc[r][v] = vi_set(group_of(p, r, g)->half8[half]);
-            dot_group(false, p, group + CANONICAL_HEAD, g, half * GROUP / 8, (half + 1) * GROUP / 8, n_rows, n_vectors, acc);
+            dot_group(false, p, group + CANONICAL_HEAD, g, half * GROUP / 8, (half + 1) * GROUP / 8, &wait, n_rows,
+                      n_vectors, acc);
 #pragma GCC unroll 8
             for (int32_t v = 0; v < n_vectors; v++)
 #pragma GCC unroll 8

@@ -5,8 +5,14 @@
 #include <string.h>
 
 enum {
-    OWN_ROWS = 2,     // activations of so few rows are prepared by each member for itself, which saves a barrier
-    CHUNK_ROWS = 384, // rows that pass over a panel before the next do: their sums stay in the L2 cache
+    OWN_ROWS = 2, // activations of so few rows are prepared by each member for itself, which saves a barrier
+    // Rows that pass over all panels before the next do. Prepared, they stay in the L2 cache, whose latency the kernels hide
+    // (that of L3 they do not: int8 at 4096 columns, 49 % of the peak with 384 rows), and so do their sums over one panel.
+    CHUNK_ROWS = 384,
+    CHUNK_BYTES = 448 << 10,
+    // Steps of so few rows wait for memory, and fetch this much of the next linear layer ahead.
+    FETCH_ROWS = 16,
+    FETCH_BYTES = 32 << 10,
 };
 
 // A span taken apart.
@@ -14,7 +20,9 @@ struct linear_work {
     const struct op *norm;   // NULL: none
     const struct op *linear; // n_linears of them over one input
     const struct op *tail;   // ADD or ACT; NULL: none
-    int32_t n_linears, n_rows, n_units;
+    int32_t n_linears, n_rows;
+    int32_t n_panels, chunk_rows; // a unit of work is a panel (of gate and up together) over a chunk of rows
+    int32_t n_units;
     const uint8_t *x; // prepared rows
     uint64_t x_stride;
 };
@@ -29,23 +37,27 @@ static const struct packed *packed_of(const struct cpu *c, const struct op *op)
     return &c->packed[op->weight];
 }
 
-// Units of work: panels, of gate and up together.
+uint64_t linear_row_bytes(const struct cpu_kernels *k, enum dtype compute, int32_t n)
+{
+    uint64_t lines = ((uint64_t)(n + GROUP - 1) / GROUP * GROUP * k->row_bytes[compute] + 63) / 64;
+    return (lines | 1) * 64; // an odd number of lines: rows of a tile do not fall into one set of the cache
+}
+
 static void take_apart(const struct step *s, const struct span *span, struct linear_work *l)
 {
     const struct op *op = &s->cpu->plan->op[span->first], *end = op + span->count;
     *l = (struct linear_work){.norm = op->kind == OP_NORM ? op++ : NULL, .linear = op};
     for (; op < end && op->kind == OP_LINEAR; op++, l->n_linears++)
-        l->n_units += pack_panels(packed_of(s->cpu, op));
+        l->n_panels += pack_panels(packed_of(s->cpu, op));
     l->tail = op < end ? op : NULL;
-    l->n_rows = rows_of(s, l->linear);
     if (is_pair(l))
-        l->n_units /= 2;
-}
-
-uint64_t linear_row_bytes(const struct cpu_kernels *k, enum dtype compute, int32_t n)
-{
-    uint64_t lines = ((uint64_t)(n + GROUP - 1) / GROUP * GROUP * k->row_bytes[compute] + 63) / 64;
-    return (lines | 1) * 64; // an odd number of lines: rows of a tile do not fall into one set of the cache
+        l->n_panels /= 2;
+    l->n_rows = rows_of(s, l->linear);
+    l->x_stride = linear_row_bytes(s->cpu->kernels, (enum dtype)l->linear->compute, l->linear->dim[0]);
+    int32_t fit = (int32_t)(CHUNK_BYTES / l->x_stride), most = fit > CHUNK_ROWS ? CHUNK_ROWS : fit < 24 ? 24 : fit;
+    int32_t n_chunks = (l->n_rows + most - 1) / most;
+    l->chunk_rows = n_chunks ? (l->n_rows + n_chunks - 1) / n_chunks : 0;
+    l->n_units = l->n_panels * n_chunks;
 }
 
 // Member scratch: a row of f32, OWN_ROWS prepared rows, sums of two panels, a piece of a panel.
@@ -93,7 +105,7 @@ static void prepare(const struct share *w, struct linear_work *l)
     bool own = l->n_rows <= OWN_ROWS;
     int32_t first = 0, end = l->n_rows;
     uint8_t *x = own ? own_rows(w) : c->prepared;
-    l->x = x, l->x_stride = linear_row_bytes(c->kernels, (enum dtype)l->linear->compute, l->linear->dim[0]);
+    l->x = x;
     if (!own)
         share_range(w, l->n_rows, 1, &first, &end);
     for (int32_t r = first; r < end; r++)
@@ -102,14 +114,19 @@ static void prepare(const struct share *w, struct linear_work *l)
         team_barrier(c->team, w->member);
 }
 
-// The layer and panel of a unit.
+// The layer of a unit, and its panel there.
 static const struct op *unit_panel(const struct cpu *c, const struct linear_work *l, int32_t unit, int32_t *panel)
 {
     const struct op *op = l->linear;
-    for (; unit >= pack_panels(packed_of(c, op)); op++)
-        unit -= pack_panels(packed_of(c, op));
-    *panel = unit;
+    *panel = unit % l->n_panels;
+    for (; *panel >= pack_panels(packed_of(c, op)); op++)
+        *panel -= pack_panels(packed_of(c, op));
     return op;
+}
+
+static const uint8_t *panel_data(const struct packed *p, int32_t panel)
+{
+    return p->data + (uint64_t)panel * p->panel_bytes;
 }
 
 // Where the member will probably read on: others draw one unit each meanwhile.
@@ -118,8 +135,8 @@ static const uint8_t *read_next(const struct share *w, const struct linear_work 
     int32_t panel, unit = share_peek(w) + w->n_members - 1;
     if (unit >= l->n_units)
         return NULL;
-    const struct packed *p = packed_of(w->step->cpu, unit_panel(w->step->cpu, l, unit, &panel));
-    return p->data + (uint64_t)panel * p->panel_bytes;
+    const struct op *op = unit_panel(w->step->cpu, l, unit, &panel);
+    return panel_data(packed_of(w->step->cpu, op), panel);
 }
 
 // One panel over rows row .. row+n-1, finished but for the tail, into sum.
@@ -168,21 +185,43 @@ static void do_unit(const struct share *w, const struct linear_work *l, int32_t 
 {
     const struct cpu *c = w->step->cpu;
     const uint8_t *next = read_next(w, l);
-    int32_t panel;
+    int32_t panel, row = unit / l->n_panels * l->chunk_rows, left = l->n_rows - row;
     const struct op *op = unit_panel(c, l, unit, &panel);
-    const struct packed *p = packed_of(c, op), *second = is_pair(l) ? packed_of(c, op + 1) : NULL;
+    const struct packed *p = packed_of(c, op), *up = is_pair(l) ? packed_of(c, op + 1) : NULL;
+    int32_t n = left < l->chunk_rows ? left : l->chunk_rows;
     int32_t first = panel * PANEL, width = p->rows - first < PANEL ? p->rows - first : PANEL;
-    float *sum = sums(w), *up = sum + CHUNK_ROWS * PANEL;
-    for (int32_t row = 0; row < l->n_rows; row += CHUNK_ROWS) {
-        int32_t n = l->n_rows - row < CHUNK_ROWS ? l->n_rows - row : CHUNK_ROWS;
-        const uint8_t *last = row + n == l->n_rows ? next : NULL;
-        const uint8_t *then = second ? second->data + (uint64_t)panel * second->panel_bytes : last;
-        multiply_panel(w, l, op, panel, row, n, then, sum);
-        if (second)
-            multiply_panel(w, l, op + 1, panel, row, n, last, up);
-        for (int32_t r = 0; r < n; r++)
-            finish_row(w, l, op, row + r, first, width, sum + r * PANEL, up + r * PANEL);
-    }
+    float *sum = sums(w), *up_sum = sum + CHUNK_ROWS * PANEL;
+    multiply_panel(w, l, op, panel, row, n, up ? panel_data(up, panel) : next, sum);
+    if (up)
+        multiply_panel(w, l, op + 1, panel, row, n, next, up_sum);
+    for (int32_t r = 0; r < n; r++)
+        finish_row(w, l, op, row + r, first, width, sum + r * PANEL, up_sum + r * PANEL);
+}
+
+static bool is_linear(const struct plan *plan, const struct span *span)
+{
+    const struct op *op = &plan->op[span->first];
+    return op->kind == OP_LINEAR || (op->kind == OP_NORM && span->count > 1 && op[1].kind == OP_LINEAR);
+}
+
+// While others finish, and through the short spans between: the beginning of what the member will probably read first in the
+// next linear layer, into its L2 cache.
+static void fetch_next_span(const struct share *w)
+{
+    const struct step *s = w->step;
+    int32_t i = w->index + 1, panel;
+    while (i < s->n_spans && !is_linear(s->cpu->plan, &s->cpu->spans[i]))
+        i++;
+    if (i == s->n_spans)
+        return;
+    struct linear_work l;
+    take_apart(s, &s->cpu->spans[i], &l);
+    if (w->member >= l.n_units)
+        return;
+    const struct packed *p = packed_of(s->cpu, unit_panel(s->cpu, &l, w->member, &panel));
+    uint64_t bytes = p->panel_bytes < FETCH_BYTES ? p->panel_bytes : FETCH_BYTES;
+    for (uint64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(panel_data(p, panel) + at, 0, 2);
 }
 
 void walk_linear(const struct share *w, const struct span *span)
@@ -192,4 +231,6 @@ void walk_linear(const struct share *w, const struct span *span)
     prepare(w, &l);
     for (int32_t unit = share_next(w, l.n_units); unit < l.n_units; unit = share_next(w, l.n_units))
         do_unit(w, &l, unit);
+    if (l.n_rows <= FETCH_ROWS)
+        fetch_next_span(w);
 }

@@ -56,6 +56,7 @@ SPECIALIZE void fetch(const struct piece *p, int32_t *wait, uint64_t at, int32_t
 {
     if ((*wait)-- != 0)
         return;
+#pragma GCC unroll 8
     for (int32_t i = 0; i < n_lines; i++)
         _mm_prefetch((const char *)p->ahead + at + i * 64, _MM_HINT_T0);
     *wait = p->n_tiles - 1;
@@ -80,6 +81,13 @@ SPECIALIZE void strips(multiply m, const struct piece *piece, int32_t n_rows, in
         m(&p, n_rows, n_vectors);
         p.ahead = NULL;
     }
+}
+
+// Keeps weights in their register for all rows: compilers would rather load them again.
+SPECIALIZE vi vi_keep(vi x)
+{
+    __asm__("" : "+x"(x));
+    return x;
 }
 
 // The codes of VL outputs from `first`, four columns each.

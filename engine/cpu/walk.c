@@ -85,9 +85,7 @@ static void walk_spans(void *ctx, int32_t member, int32_t n_members)
 
 void walk_step(struct cpu *c, const struct batch *batch, struct trace *trace)
 {
-    struct batch_shape shape = batch_shape_of(batch);
-    struct step s = {.cpu = c, .batch = batch, .trace = trace};
-    s.n_spans = cpu_cover(NULL, c->plan, &shape, c->spans);
+    struct step s = {.cpu = c, .batch = batch, .trace = trace, .n_spans = c->n_spans};
     attention_prepare(&s);
     team_run(c->team, walk_spans, &s);
     c->n_out = batch->n_out;

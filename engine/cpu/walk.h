@@ -38,8 +38,9 @@ struct cpu {
     float **vector; // [n_tensors] norm weights and biases as f32, NULL for matrices
     struct kv_storage kv;
     struct slots slots;
-    struct span *spans; // [n_ops]
-    int32_t n_out;      // of the last step
+    struct span *spans; // [n_spans]: the cover, the same for every step
+    int32_t n_spans;
+    int32_t n_out; // of the last step
 
     // Scratch, one mapping.
     float *scratch;
