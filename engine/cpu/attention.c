@@ -25,170 +25,30 @@ void attention_prepare(struct step *s)
         }
 }
 
-// What one tile of one KV head asks for; arrays live in the member's scratch.
-struct tile_work {
-    struct attn_query query;
-    struct attn_part part;  // of the split being computed
-    struct attn_part total; // joined so far
-    float *scratch;
-    int32_t first_split, end_split;
+// How the attention of one step is cut up: tiles of rows, times chunks of KV heads, times parts of the context.
+struct cutting {
+    const struct op *op;
+    struct kv_layer layer;
+    int32_t group, heads;       // query heads of a KV head; KV heads of a chunk
+    int32_t n_chunks, n_splits; // of all heads; of the longest context
+    int32_t n_queries;          // of the largest tile and chunk
+    bool parts_apart;           // parts are handed out, too, and joined afterwards
 };
 
-static float *take(float **scratch, size_t n)
+// Blocks hold one head's rows after the other's: few queries take so many heads at a time that memory is read in long runs,
+// as long as every member finds work often enough.
+static int32_t heads_at_a_time(const struct share *w, const struct cutting *c, int32_t n_heads, int32_t rows)
 {
-    float *p = *scratch;
-    *scratch += (n + 15) / 16 * 16;
-    return p;
-}
-
-static struct attn_part take_part(float **scratch, int32_t n, int32_t head_dim)
-{
-    return (struct attn_part){take(scratch, (size_t)n), take(scratch, (size_t)n),
-                              take(scratch, (size_t)n * (size_t)head_dim)};
-}
-
-static int32_t queries_at_most(const struct op *op)
-{
-    int32_t group = op->dim[0] / op->dim[1];
-    return group > CPU_QUERIES ? group : CPU_QUERIES;
+    int32_t heads = c->layer.block_size < CPU_SPLIT ? CPU_QUERIES / rows : 1;
+    heads = heads > n_heads ? n_heads : heads > 1 ? heads : 1;
+    while (heads > 1 && w->step->cpu->n_tiles * c->n_splits * ((n_heads + heads - 1) / heads) < CPU_PIECES * w->n_members)
+        heads = (heads + 1) / 2;
+    return heads;
 }
 
 static uint64_t part_floats(int32_t n, int32_t head_dim)
 {
-    return 2 * (((uint64_t)n + 15) / 16 * 16) + ((uint64_t)n * (uint64_t)head_dim + 15) / 16 * 16;
-}
-
-// Lists the queries: for each row of the tile the heads of the group.
-static void list_queries(const struct step *s, const struct op *op, const struct attn_tile *tile, int32_t head,
-                         struct tile_work *w, float **scratch)
-{
-    int32_t group = op->dim[0] / op->dim[1], d = op->dim[2], window = op->dim[3], n = tile->n_rows * group;
-    const float **q = (const float **)take(scratch, (size_t)n * 2); // pointers take two floats
-    int32_t *begin = (int32_t *)take(scratch, (size_t)n), *end = (int32_t *)take(scratch, (size_t)n);
-    int32_t low = INT32_MAX, high = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t row = tile->first_row + i / group, pos = s->batch->pos[row];
-        q[i] = in_row(s, op, 0, row) + (head * group + i % group) * d;
-        begin[i] = window && pos >= window ? pos - window + 1 : 0;
-        end[i] = pos + 1;
-        low = begin[i] < low ? begin[i] : low;
-        high = end[i] > high ? end[i] : high;
-    }
-    w->query.n = n, w->query.q = q, w->query.begin = begin, w->query.end = end;
-    w->first_split = low / CPU_SPLIT, w->end_split = (high + CPU_SPLIT - 1) / CPU_SPLIT;
-}
-
-static void tile_begin(const struct share *w, const struct op *op, const struct kv_layer *layer, int32_t tile, int32_t head,
-                       struct tile_work *t)
-{
-    const struct batch *b = w->step->batch;
-    const struct attn_tile *a = &w->step->cpu->tile[tile];
-    float *scratch = member_scratch(w);
-    t->query = (struct attn_query){.kv = layer,
-                                   .table = b->table + (size_t)a->seq * (size_t)b->table_stride,
-                                   .head = head,
-                                   .scale = op->param[0],
-                                   .softcap = op->param[1]};
-    list_queries(w->step, op, a, head, t, &scratch);
-    t->part = take_part(&scratch, t->query.n, op->dim[2]);
-    t->total = take_part(&scratch, t->query.n, op->dim[2]);
-    t->scratch = scratch;
-}
-
-static void split_range(const struct tile_work *t, int32_t split, int32_t *first, int32_t *end)
-{
-    int32_t last = 0;
-    for (int32_t i = 0; i < t->query.n; i++)
-        last = t->query.end[i] > last ? t->query.end[i] : last;
-    *first = split * CPU_SPLIT;
-    *end = *first + CPU_SPLIT < last ? *first + CPU_SPLIT : last;
-}
-
-static void part_clear(const struct attn_part *p, int32_t n, int32_t head_dim)
-{
-    for (int32_t i = 0; i < n; i++)
-        p->max[i] = -INFINITY, p->sum[i] = 0;
-    memset(p->acc, 0, (size_t)n * (size_t)head_dim * sizeof *p->acc);
-}
-
-// total := total and part seen together (Milakov, Gimelshein 2018). A part in which a query saw nothing changes nothing.
-static void part_join(const struct attn_part *total, const struct attn_part *part, int32_t n, int32_t head_dim)
-{
-    for (int32_t i = 0; i < n; i++) {
-        if (part->sum[i] == 0)
-            continue;
-        float max = fmaxf(total->max[i], part->max[i]);
-        float keep = expf(total->max[i] - max), take = expf(part->max[i] - max);
-        float *acc = total->acc + (size_t)i * (size_t)head_dim;
-        const float *more = part->acc + (size_t)i * (size_t)head_dim;
-        for (int32_t k = 0; k < head_dim; k++)
-            acc[k] = acc[k] * keep + more[k] * take;
-        total->sum[i] = total->sum[i] * keep + part->sum[i] * take;
-        total->max[i] = max;
-    }
-}
-
-static void tile_end(const struct step *s, const struct op *op, const struct attn_tile *tile, int32_t head,
-                     const struct tile_work *t)
-{
-    int32_t group = op->dim[0] / op->dim[1], d = op->dim[2];
-    for (int32_t i = 0; i < t->query.n; i++) {
-        float *out = out_row(s, op, tile->first_row + i / group) + (head * group + i % group) * d;
-        float inverse = 1 / t->total.sum[i];
-        for (int32_t k = 0; k < d; k++)
-            out[k] = t->total.acc[(size_t)i * (size_t)d + (size_t)k] * inverse;
-    }
-}
-
-static void whole_tile(const struct share *w, const struct op *op, const struct kv_layer *layer, int32_t tile, int32_t head)
-{
-    const struct cpu *c = w->step->cpu;
-    struct tile_work t;
-    tile_begin(w, op, layer, tile, head, &t);
-    part_clear(&t.total, t.query.n, op->dim[2]);
-    for (int32_t split = t.first_split; split < t.end_split; split++) {
-        int32_t first, end;
-        split_range(&t, split, &first, &end);
-        c->kernels->attn(&t.query, first, end, &t.part, t.scratch);
-        part_join(&t.total, &t.part, t.query.n, op->dim[2]);
-    }
-    tile_end(w->step, op, &c->tile[tile], head, &t);
-}
-
-// The part of a (tile, head, split) in the shared scratch: every one has room for the step's largest tile.
-static struct attn_part shared_part(const struct cpu *c, const struct op *op, int32_t index)
-{
-    int32_t n = c->tile_rows * (op->dim[0] / op->dim[1]);
-    float *p = c->parts + (uint64_t)index * part_floats(n, op->dim[2]);
-    return take_part(&p, n, op->dim[2]);
-}
-
-// Parts handed out one by one, then joined in order.
-static void split_tiles(const struct share *w, const struct op *op, const struct kv_layer *layer, int32_t n_splits)
-{
-    const struct cpu *c = w->step->cpu;
-    int32_t n_heads = op->dim[1], n_work = c->n_tiles * n_heads, n_parts = n_work * n_splits, first, end;
-    struct tile_work t;
-    for (int32_t i = share_next(w, n_parts); i < n_parts; i = share_next(w, n_parts)) {
-        int32_t split = i % n_splits, head = i / n_splits % n_heads;
-        tile_begin(w, op, layer, i / n_splits / n_heads, head, &t);
-        if (split < t.first_split || split >= t.end_split)
-            continue;
-        struct attn_part part = shared_part(c, op, i);
-        split_range(&t, split, &first, &end);
-        c->kernels->attn(&t.query, first, end, &part, t.scratch);
-    }
-    team_barrier(c->team, w->member);
-    share_range(w, n_work, 1, &first, &end);
-    for (int32_t i = first; i < end; i++) {
-        tile_begin(w, op, layer, i / n_heads, i % n_heads, &t);
-        part_clear(&t.total, t.query.n, op->dim[2]);
-        for (int32_t split = t.first_split; split < t.end_split; split++) {
-            struct attn_part part = shared_part(c, op, i * n_splits + split);
-            part_join(&t.total, &part, t.query.n, op->dim[2]);
-        }
-        tile_end(w->step, op, &c->tile[i / n_heads], i % n_heads, &t);
-    }
+    return 2 * (((uint64_t)n + 15) / 16 * 16) + (uint64_t)n * attn_width(head_dim);
 }
 
 static int32_t most_splits(const struct batch *b)
@@ -199,21 +59,193 @@ static int32_t most_splits(const struct batch *b)
     return (most + CPU_SPLIT - 1) / CPU_SPLIT;
 }
 
-void walk_attn(const struct share *w, const struct span *span)
+// The same for every member.
+static struct cutting cut(const struct share *w, const struct op *op)
 {
     const struct cpu *c = w->step->cpu;
-    const struct op *op = &c->plan->op[span->first];
-    struct kv_layer layer = kv_storage_layer(&c->kv, op->kv_group, op->kv_layer);
-    int32_t n_heads = op->dim[1], n_work = c->n_tiles * n_heads, n_splits = most_splits(w->step->batch);
-    uint64_t room = CPU_PARTS / part_floats(c->tile_rows * (op->dim[0] / n_heads), op->dim[2]);
-    if (n_work % w->n_members && n_work < 4 * w->n_members && n_splits > 1 &&
-        (uint64_t)n_work * (uint64_t)n_splits <= room) {
-        split_tiles(w, op, &layer, n_splits);
+    struct cutting k = {.op = op, .layer = kv_storage_layer(&c->kv, op->kv_group, op->kv_layer)};
+    k.group = op->dim[0] / op->dim[1];
+    k.n_splits = most_splits(w->step->batch);
+    k.heads = heads_at_a_time(w, &k, op->dim[1], c->tile_rows * k.group);
+    k.n_chunks = (op->dim[1] + k.heads - 1) / k.heads;
+    k.n_queries = c->tile_rows * k.group * k.heads;
+    uint64_t units = (uint64_t)c->n_tiles * (uint64_t)k.n_chunks, parts = units * (uint64_t)k.n_splits;
+    k.parts_apart = k.n_splits > 1 && units < (uint64_t)(4 * CPU_PIECES * w->n_members) &&
+                    parts * part_floats(k.n_queries, op->dim[2]) <= CPU_PARTS;
+    return k;
+}
+
+static float *take(float **scratch, uint64_t n)
+{
+    float *p = *scratch;
+    *scratch += (n + 15) / 16 * 16;
+    return p;
+}
+
+static struct attn_part take_part(float **scratch, int32_t n, int32_t head_dim)
+{
+    return (struct attn_part){take(scratch, (uint64_t)n), take(scratch, (uint64_t)n),
+                              take(scratch, (uint64_t)n * attn_width(head_dim))};
+}
+
+// What one tile of one chunk asks for; arrays live in the member's scratch.
+struct piece {
+    const struct attn_tile *tile;
+    struct attn_query query;
+    struct attn_rows rows;  // all that somebody sees
+    struct attn_part part;  // of the split being computed
+    struct attn_part total; // joined so far
+    float *scratch;
+    int32_t first_split, end_split;
+};
+
+// Lists the queries: for each KV head of the chunk and each row of the tile the heads of its group.
+static void list_queries(const struct step *s, const struct cutting *c, struct piece *p, float **scratch)
+{
+    int32_t d = c->op->dim[2], window = c->op->dim[3], n = p->tile->n_rows * c->group;
+    const float **q = (const float **)take(scratch, (uint64_t)(n * p->query.n_heads) * 2); // pointers take two floats
+    int32_t *begin = (int32_t *)take(scratch, (uint64_t)n), *end = (int32_t *)take(scratch, (uint64_t)n);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t row = p->tile->first_row + i / c->group, pos = s->batch->pos[row];
+        for (int32_t h = 0; h < p->query.n_heads; h++)
+            q[h * n + i] = in_row(s, c->op, 0, row) + ((p->rows.head + h) * c->group + i % c->group) * d;
+        begin[i] = window && pos >= window ? pos - window + 1 : 0;
+        end[i] = pos + 1;
+    }
+    p->query.n = n, p->query.q = q, p->query.begin = begin, p->query.end = end;
+    p->rows.first = begin[0], p->rows.end = end[n - 1];
+    p->first_split = begin[0] / CPU_SPLIT, p->end_split = (end[n - 1] + CPU_SPLIT - 1) / CPU_SPLIT;
+}
+
+// Tile and chunk number `unit`, the last tile first: later tiles of a sequence see more.
+static void piece_begin(const struct share *w, const struct cutting *c, int32_t unit, struct piece *p)
+{
+    const struct batch *b = w->step->batch;
+    float *scratch = member_scratch(w);
+    int32_t head = unit % c->n_chunks * c->heads, left = c->op->dim[1] - head;
+    p->tile = &w->step->cpu->tile[w->step->cpu->n_tiles - 1 - unit / c->n_chunks];
+    p->rows.table = b->table + (size_t)p->tile->seq * (size_t)b->table_stride;
+    p->rows.head = head;
+    p->query = (struct attn_query){.kv = &c->layer,
+                                   .compute = (enum dtype)c->op->compute,
+                                   .n_heads = left < c->heads ? left : c->heads,
+                                   .scale = c->op->param[0],
+                                   .softcap = c->op->param[1]};
+    list_queries(w->step, c, p, &scratch);
+    p->part = take_part(&scratch, c->n_queries, c->op->dim[2]);
+    p->total = take_part(&scratch, c->n_queries, c->op->dim[2]);
+    p->scratch = scratch;
+}
+
+static int32_t queries_of(const struct piece *p)
+{
+    return p->query.n_heads * p->query.n;
+}
+
+static struct attn_rows rows_of_split(const struct piece *p, int32_t split)
+{
+    struct attn_rows r = p->rows;
+    r.first = split * CPU_SPLIT;
+    r.end = r.first + CPU_SPLIT < r.end ? r.first + CPU_SPLIT : r.end;
+    return r;
+}
+
+static void part_clear(const struct attn_part *p, int32_t n, int32_t head_dim)
+{
+    for (int32_t i = 0; i < n; i++)
+        p->max[i] = -INFINITY, p->sum[i] = 0;
+    memset(p->acc, 0, (uint64_t)n * attn_width(head_dim) * sizeof *p->acc);
+}
+
+static void piece_end(const struct share *w, const struct cutting *c, const struct piece *p)
+{
+    int32_t n = p->query.n;
+    for (int32_t i = 0; i < queries_of(p); i++) {
+        int32_t head = (p->rows.head + i / n) * c->group + i % n % c->group;
+        float *out = out_row(w->step, c->op, p->tile->first_row + i % n / c->group) + head * c->op->dim[2];
+        w->step->cpu->kernels->attn_end(&p->query, &p->total, i, out);
+    }
+}
+
+static void whole_piece(const struct share *w, const struct cutting *c, int32_t unit)
+{
+    const struct cpu_kernels *k = w->step->cpu->kernels;
+    struct piece p;
+    piece_begin(w, c, unit, &p);
+    part_clear(&p.total, queries_of(&p), c->op->dim[2]);
+    for (int32_t split = p.first_split; split < p.end_split; split++) {
+        struct attn_rows rows = rows_of_split(&p, split),
+                         after = split + 1 < p.end_split ? rows_of_split(&p, split + 1) : rows;
+        k->attn(&p.query, &rows, &after, &p.part, p.scratch);
+        k->attn_join(&p.total, &p.part, queries_of(&p), c->op->dim[2]);
+    }
+    piece_end(w, c, &p);
+}
+
+// The part of (unit, split) in the shared scratch: every one has room for the step's largest.
+static struct attn_part shared_part(const struct share *w, const struct cutting *c, int32_t unit, int32_t split)
+{
+    uint64_t index = (uint64_t)unit * (uint64_t)c->n_splits + (uint64_t)split;
+    float *p = w->step->cpu->parts + index * part_floats(c->n_queries, c->op->dim[2]);
+    return take_part(&p, c->n_queries, c->op->dim[2]);
+}
+
+// The next (unit, split) from the queue in which anything is seen, as *p; false: none is left.
+static bool draw(const struct share *w, const struct cutting *c, int32_t n_units, struct piece *p, int32_t *unit,
+                 int32_t *split)
+{
+    int32_t n = n_units * c->n_splits;
+    for (int32_t i = share_next(w, n); i < n; i = share_next(w, n)) {
+        // chunks of a part follow one another: they lie side by side
+        *split = i / c->n_chunks % c->n_splits;
+        *unit = i / c->n_chunks / c->n_splits * c->n_chunks + i % c->n_chunks;
+        piece_begin(w, c, *unit, p);
+        if (*split >= p->first_split && *split < p->end_split)
+            return true;
+    }
+    return false;
+}
+
+// Parts handed out one by one, then joined in order. The next is drawn before this one is computed, so that its rows can be
+// asked for.
+static void parts_apart(const struct share *w, const struct cutting *c, int32_t n_units)
+{
+    const struct cpu_kernels *k = w->step->cpu->kernels;
+    struct piece p;
+    int32_t unit, split, first, end;
+    bool more = draw(w, c, n_units, &p, &unit, &split);
+    while (more) {
+        int32_t this_unit = unit, this_split = split;
+        more = draw(w, c, n_units, &p, &unit, &split);
+        struct attn_rows after = more ? rows_of_split(&p, split) : (struct attn_rows){0};
+        piece_begin(w, c, this_unit, &p);
+        struct attn_part part = shared_part(w, c, this_unit, this_split);
+        struct attn_rows rows = rows_of_split(&p, this_split);
+        k->attn(&p.query, &rows, more ? &after : &rows, &part, p.scratch);
+    }
+    team_barrier(w->step->cpu->team, w->member);
+    share_range(w, n_units, 1, &first, &end);
+    for (unit = first; unit < end; unit++) {
+        piece_begin(w, c, unit, &p);
+        part_clear(&p.total, queries_of(&p), c->op->dim[2]);
+        for (split = p.first_split; split < p.end_split; split++) {
+            struct attn_part part = shared_part(w, c, unit, split);
+            k->attn_join(&p.total, &part, queries_of(&p), c->op->dim[2]);
+        }
+        piece_end(w, c, &p);
+    }
+}
+
+void walk_attn(const struct share *w, const struct span *span)
+{
+    struct cutting c = cut(w, &w->step->cpu->plan->op[span->first]);
+    int32_t n_units = w->step->cpu->n_tiles * c.n_chunks;
+    if (c.parts_apart) {
+        parts_apart(w, &c, n_units);
         return;
     }
-    // Later tiles of a sequence see more: the longest are taken first.
-    for (int32_t i = share_next(w, n_work); i < n_work; i = share_next(w, n_work))
-        whole_tile(w, op, &layer, c->n_tiles - 1 - i / n_heads, i % n_heads);
+    for (int32_t i = share_next(w, n_units); i < n_units; i = share_next(w, n_units))
+        whole_piece(w, &c, i);
 }
 
 uint64_t attention_scratch_floats(const struct plan *plan)
@@ -223,7 +255,7 @@ uint64_t attention_scratch_floats(const struct plan *plan)
         const struct op *op = &plan->op[i];
         if (op->kind != OP_ATTN)
             continue;
-        int32_t n = queries_at_most(op);
+        int32_t group = op->dim[0] / op->dim[1], n = group > CPU_QUERIES ? group : CPU_QUERIES;
         uint64_t floats = 2 * part_floats(n, op->dim[2]) + 8 * ((uint64_t)n + 16) + attn_scratch_floats(n, op->dim[2]);
         most = floats > most ? floats : most;
     }

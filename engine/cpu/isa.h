@@ -30,7 +30,12 @@ void SYM(prepare_bf16)(const float *x, int32_t n, void *row);
 void SYM(prepare_int8)(const float *x, int32_t n, void *row);
 
 // kernels_attn.c
-void SYM(attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch);
+void SYM(attn)(const struct attn_query *a, const struct attn_rows *rows, const struct attn_rows *after,
+               const struct attn_part *out, float *scratch);
+void SYM(attn_join)(const struct attn_part *total, const struct attn_part *part, int32_t n, int32_t head_dim);
+void SYM(attn_end)(const struct attn_query *a, const struct attn_part *total, int32_t i, float *out);
+
+// kernels_kv.c
 #define X(name, id) void SYM(kv_store_##name)(const float *in, void *values, uint16_t *scale, int32_t n);
 KV_TYPES(X)
 #undef X

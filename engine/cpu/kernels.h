@@ -11,7 +11,9 @@ enum {
     LINEAR_SCRATCH_BYTES = 32 << 10, // a piece of a panel unpacked
     CPU_MAX_HEAD_DIM = 512,
     CPU_SPLIT = 256, // context positions of one part of attention: fixed, so that results depend on nothing else
-    ATTN_TILE = 32,  // positions widened to f32 at a time; divides CPU_SPLIT
+    ATTN_STEP = 16,  // positions that attention visits at a time for few queries, one KV head after the other,
+    ATTN_GROUP = 64, // and for many; both divide CPU_SPLIT
+    ATTN_FEW = 16,   // queries per KV head
 };
 
 // Forms of packed weights and the kernels that multiply them: in f32 all, the others in the arithmetic of their own.
@@ -43,14 +45,19 @@ struct linear_panel {
     float *scratch;       // LINEAR_SCRATCH_BYTES
 };
 
-// Query vectors that share one KV head of one sequence: the heads of its group, for some rows.
+// Positions of some KV heads of one sequence.
+struct attn_rows {
+    const int32_t *table;     // blocks of the sequence
+    int32_t head, first, end; // from this KV head on; part of the context
+};
+
+// Query vectors of some rows of one sequence: for each of some KV heads, the heads of its group.
 struct attn_query {
     const struct kv_layer *kv;
-    const int32_t *table;  // blocks of the sequence
-    int32_t head;          // KV head
-    int32_t n;             // queries
-    const float *const *q; // [n] rows of head_dim values
-    const int32_t *begin;  // [n] positions begin[i] .. end[i] - 1 are seen
+    enum dtype compute;    // f32: everything in it. bf16: KV in bf16 or int8 as ref.c says
+    int32_t n_heads, n;    // KV heads; queries of each
+    const float *const *q; // [n_heads, n] rows of head_dim values
+    const int32_t *begin;  // [n] positions begin[i] .. end[i] - 1 are seen; both ascend
     const int32_t *end;
     float scale, softcap; // scores times scale, then soft-capped; 0: not capped
 };
@@ -58,8 +65,8 @@ struct attn_query {
 // A softmax that is not divided yet: max of the scores, sum of exp(score - max), and the sum of V weighted alike.
 // Nothing seen: max = -infinity, sum and acc 0.
 struct attn_part {
-    float *max, *sum; // [n]
-    float *acc;       // [n, head_dim]
+    float *max, *sum; // [n_heads, n]
+    float *acc;       // [n_heads, n, attn_width], dimensions in an order of the kernels' own
 };
 
 struct cpu_kernels {
@@ -72,8 +79,12 @@ struct cpu_kernels {
     uint8_t row_bytes[DTYPE_COUNT];
     // A KV row of n values to and from storage; scale: int8's, unused otherwise.
     void (*kv_store[DTYPE_COUNT])(const float *in, void *values, uint16_t *scale, int32_t n);
-    // Attention over the positions first .. end-1 (at most CPU_SPLIT). scratch: attn_scratch_floats().
-    void (*attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch);
+    // Attention over some rows (at most CPU_SPLIT), from a multiple of ATTN_TILE. `after`: what will most likely be wanted
+    // next (of the same layer). scratch: attn_scratch_floats().
+    void (*attn)(const struct attn_query *a, const struct attn_rows *rows, const struct attn_rows *after,
+                 const struct attn_part *out, float *scratch);
+    void (*attn_join)(const struct attn_part *total, const struct attn_part *part, int32_t n, int32_t head_dim);
+    void (*attn_end)(const struct attn_query *a, const struct attn_part *total, int32_t query, float *out); // [head_dim]
 
     void (*norm)(const float *x, const float *weight, float eps, float *y, int32_t n);
     void (*rope)(const float *x, const float *cos, const float *sin, float *y, int32_t n, int32_t rotary_dim);
@@ -87,11 +98,17 @@ struct cpu_kernels {
     void (*move)(float *to, const float *a, const float *b, uint64_t n, bool past_cache);
 };
 
-// Floats of scratch that `attn` needs for n queries: K and V of a tile, scores, corrections.
+// Floats of one query's row of acc: whole vectors of every type.
+static inline uint64_t attn_width(int32_t head_dim)
+{
+    return ((uint64_t)head_dim + 63) / 64 * 64;
+}
+
+// Floats of scratch that `attn` needs for n queries of all heads: themselves, scores, three numbers each; a group of rows;
+// room to align them.
 static inline uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
 {
-    uint64_t width = ((uint64_t)head_dim + 15) / 16 * 16;
-    return (2 * width + (uint64_t)n) * ATTN_TILE + (uint64_t)n;
+    return (uint64_t)n * (attn_width(head_dim) + CPU_SPLIT + 3) + ATTN_GROUP * attn_width(head_dim) + 6 * 16;
 }
 
 extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx2vnni, cpu_kernels_avx512,

@@ -1,324 +1,789 @@
-// Attention over one part of the context, and rounding of K and V to storage.
+// Attention over one part of the context, and joining parts.
 //
-// Tiles of ATTN_TILE positions are widened to f32 once for all queries: K transposed ([head_dim][position], so that a score
-// needs no sum across lanes), V as it is. Then S = q K^T, an online softmax, and acc = acc * correction + P V. Tiles start
-// at multiples of ATTN_TILE and every sum has one order, so a query's result does not depend on the others.
+// A part has one softmax: all its scores, then all its weights, then the sum of V. Rows of K and of V are visited in the
+// order in which they lie in memory - a group of positions, all its heads, the next group - for only long runs are read at
+// full speed.
+//
+// Everything lies in lanes of 32 bits: one f32, two bf16 or four int8, whichever the arithmetic is. A score is the product
+// of a row of K with a query, lane by lane, and then the sum of all lanes: sixteen (AVX2: eight) scores are summed together.
+// Of V, a lane holds one dimension of one, two or four positions; the weights, rounded to the same type, multiply it. Every
+// sum has one order, so a query's result does not depend on the others, on their number, or on how positions are grouped.
+//
+// f32: all as stored, widened. bf16: q and weights rounded, products exact, sums in f32. int8: q and weights as numbers of
+// 14 bits in two digits to the base 128, all sums exact until they become f32.
 #include "engine/cpu/isa.h"
 #include "engine/cpu/simd.h"
 
 #include <math.h>
 
-enum { COLUMNS = ATTN_TILE / VL, QUERIES = VL == 16 ? 4 : 2, WIDE = 4 }; // vectors per tile; register tiles of both products
+enum arithmetic { IN_F32, IN_BF16, IN_INT8 };
 
-// The rows of a tile in storage; beyond the end a row of zeros.
-struct tile_rows {
-    const uint8_t *row[ATTN_TILE];
-    float scale[ATTN_TILE];
+enum {
+    LANES = (int)sizeof(vi), // bytes of a vector
+    Q_MOST = 8191,
+    P_MOST = 16383, // of the numbers in two digits
+    AHEAD = 8192    // bytes between what is read and what is asked for
 };
 
-static const uint8_t ZEROS[CPU_MAX_HEAD_DIM * 4];
-
-static void find_rows(const struct attn_query *a, int side, int32_t first, int32_t end, struct tile_rows *t)
+static enum arithmetic arithmetic_of(enum dtype stored, enum dtype compute)
 {
-    const struct kv_layer *l = a->kv;
-    for (int32_t i = 0; i < ATTN_TILE;) {
-        int32_t pos = first + i, in_block = pos % l->block_size, stop = i + l->block_size - in_block;
-        if (pos >= end) {
-            t->row[i] = ZEROS, t->scale[i++] = 1;
-            continue;
-        }
-        const uint8_t *values = kv_values(l, side, a->table[pos / l->block_size], a->head);
-        for (; i < stop && i < ATTN_TILE && first + i < end; i++, in_block++) {
-            t->row[i] = values + (uint64_t)in_block * l->row_bytes[side];
-            t->scale[i] = l->type[side] == DTYPE_INT8 ? f16_to_f32(kv_scales(l, side, values)[in_block]) : 1;
-        }
+    if (compute != DTYPE_BF16 || (stored != DTYPE_BF16 && stored != DTYPE_INT8))
+        return IN_F32;
+    return stored == DTYPE_BF16 ? IN_BF16 : IN_INT8;
+}
+
+SPECIALIZE int32_t per_lane(enum arithmetic a)
+{
+    return a == IN_F32 ? 1 : a == IN_BF16 ? 2 : 4;
+}
+
+SPECIALIZE int32_t digits_of(enum arithmetic a)
+{
+    return a == IN_INT8 ? 2 : 1;
+}
+
+// Vectors that hold a row of n values.
+SPECIALIZE int32_t vectors_of(enum arithmetic a, int32_t n)
+{
+    int32_t values = VL * per_lane(a);
+    return (n + values - 1) / values;
+}
+
+// One vector of either arithmetic.
+struct lanes {
+    vf f32;
+    vp pair;
+    vi byte;
+};
+
+SPECIALIZE struct lanes load_lanes(enum arithmetic a, const void *p)
+{
+    struct lanes x;
+    if (a == IN_F32)
+        x.f32 = vf_load(p);
+    else if (a == IN_BF16)
+        x.pair = vp_load(p);
+    else
+        x.byte = vi_load(p);
+    return x;
+}
+
+SPECIALIZE struct lanes as_lanes(enum arithmetic a, vi bits)
+{
+    struct lanes x;
+    if (a == IN_F32)
+        x.f32 = vi_bits(bits);
+    else if (a == IN_BF16)
+        x.pair = vp_from(bits);
+    else
+        x.byte = bits;
+    return x;
+}
+
+// The lane at p everywhere.
+SPECIALIZE struct lanes spread_lane(enum arithmetic a, const void *p)
+{
+    struct lanes x;
+    uint32_t bits;
+    memcpy(&bits, p, sizeof bits);
+    if (a == IN_F32)
+        x.f32 = vi_bits(vi_set((int32_t)bits));
+    else if (a == IN_BF16)
+        x.pair = vp_set(bits);
+    else
+        x.byte = vi_set((int32_t)bits);
+    return x;
+}
+
+// sum + a * b per lane. int8: `a` unsigned, the sum an integer.
+SPECIALIZE vf dot(enum arithmetic arithmetic, vf sum, struct lanes a, struct lanes b)
+{
+    switch (arithmetic) {
+    case IN_F32: return vf_fma(a.f32, b.f32, sum);
+    case IN_BF16: return vf_dot2(sum, a.pair, b.pair);
+    default: return vi_bits(vi_dot4(vf_bits(sum), a.byte, b.byte));
     }
 }
 
-SPECIALIZE vf load_kv(enum dtype type, const uint8_t *row, float scale, int32_t i)
+SPECIALIZE vf add_integers(vf a, vf b)
+{
+    return vi_bits(vi_add(vf_bits(a), vf_bits(b)));
+}
+
+SPECIALIZE vf next_digit(vf sum)
+{
+    return vi_bits(vi_left(vf_bits(sum), 7));
+}
+
+// What one call works with.
+struct work {
+    const struct attn_query *a;
+    int32_t d, first, low,
+        high;      // of the part; positions that somebody sees, counted from `first`; low a multiple of a group
+    int32_t group; // positions visited at a time
+    enum arithmetic k_in, v_in;
+
+    // Where the part's positions lie from head_base() on, and behind them the first of what comes after.
+    uint64_t offset[2][CPU_SPLIT + ATTN_GROUP];
+    uint64_t scale[2][CPU_SPLIT + ATTN_GROUP]; // int8
+    const uint8_t *head_base[2];               // of the first head
+    const uint8_t *after_base;
+
+    // Cut out of the scratch memory:
+    uint8_t *q;       // [n_heads, n] queries in K's arithmetic: a row of vectors for each digit
+    uint64_t q_bytes; // of one
+    float *step;      // [n_heads, n] int8: what a sum is worth,
+    int32_t *begin;   // [n_heads, n] and what it begins with
+    float *s;         // [n_heads, n, CPU_SPLIT] scores, then weights in V's arithmetic
+    float *worth;     // [n_heads, n] int8: of those
+    uint8_t *laid;    // [ATTN_GROUP] rows of K or V, widened, padded, interleaved
+};
+
+static uint8_t *cut(uint8_t **scratch, uint64_t bytes)
+{
+    uint8_t *p = *scratch;
+    *scratch += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+static void lay_out(struct work *w, float *scratch)
+{
+    uint8_t *at = (uint8_t *)scratch;
+    uint64_t n = (uint64_t)(w->a->n_heads * w->a->n), width = attn_width(w->d);
+    w->q_bytes = (uint64_t)(vectors_of(w->k_in, w->d) * digits_of(w->k_in) * LANES);
+    w->q = cut(&at, n * w->q_bytes);
+    w->step = (float *)cut(&at, n * 4);
+    w->begin = (int32_t *)cut(&at, n * 4);
+    w->s = (float *)cut(&at, n * CPU_SPLIT * 4);
+    w->worth = (float *)cut(&at, n * 4);
+    w->laid = cut(&at, width * ATTN_GROUP * 4);
+}
+
+// Offsets of n positions, of which those from `end` on repeat the last.
+static void locate(const struct kv_layer *l, int side, const struct attn_rows *a, int32_t n, uint64_t *offset,
+                   uint64_t *scale)
+{
+    int32_t have = a->end - a->first < n ? a->end - a->first : n, i = 0;
+    while (i < have) {
+        int32_t pos = a->first + i, in_block = pos % l->block_size, stop = i + l->block_size - in_block;
+        uint64_t block = (uint64_t)a->table[pos / l->block_size] * l->block_bytes, k = (uint64_t)in_block;
+        for (stop = stop < have ? stop : have; i < stop; i++, k++) {
+            offset[i] = block + k * l->row_bytes[side];
+            scale[i] = block + (uint64_t)l->block_size * l->row_bytes[side] + k * sizeof(uint16_t);
+        }
+    }
+    for (; i < n; i++)
+        offset[i] = offset[have - 1], scale[i] = scale[have - 1];
+}
+
+static void locate_part(struct work *w, const struct attn_rows *part, const struct attn_rows *after)
+{
+    const struct kv_layer *l = w->a->kv;
+    int32_t n = (w->high + ATTN_GROUP - 1) / ATTN_GROUP * ATTN_GROUP;
+    for (int side = KV_K; side <= KV_V; side++) {
+        locate(l, side, part, n, w->offset[side], w->scale[side]);
+        w->head_base[side] = kv_values(l, side, 0, part->head);
+    }
+    locate(l, KV_K, after, ATTN_GROUP, w->offset[KV_K] + CPU_SPLIT, w->scale[KV_K] + CPU_SPLIT);
+    w->after_base = kv_values(l, KV_K, 0, after->head);
+}
+
+// q in numbers of 14 bits, in two digits: high * 128 + low, both -64 .. 64. x: [d], zeros up to a whole vector.
+static void split_query(const float *x, int32_t d, uint8_t *high, uint8_t *low, float *step, int32_t *begin)
+{
+    vf most = vf_zero(), total = vf_zero();
+    for (int32_t i = 0; i < d; i += VL)
+        most = vf_max(most, vf_abs(vf_load(x + i)));
+    float highest = vf_highest(most);
+    vf inverse = vf_set(highest > 0 ? Q_MOST / highest : 0);
+    for (int32_t i = 0; i < d; i += VL) {
+        vf n = vf_round(vf_mul(vf_load(x + i), inverse)), h = vf_round(vf_mul(n, vf_set(1.0f / 128)));
+        vi_store_i8(high + i, vf_to_vi(h));
+        vi_store_i8(low + i, vf_to_vi(vf_fma(h, vf_set(-128), n)));
+        total = vf_add(total, n);
+    }
+    *step = highest / Q_MOST;
+    *begin = -128 * (int32_t)vf_sum(total); // at most 512 * 8191: exact
+}
+
+static void prepare_query(const struct work *w, int32_t i)
+{
+    float x[CPU_MAX_HEAD_DIM + VL];
+    uint8_t *out = w->q + (uint64_t)i * w->q_bytes;
+    memset(out, 0, w->q_bytes);
+    memset(x + w->d, 0, VL * sizeof *x);
+    for (int32_t k = 0; k < w->d; k++)
+        x[k] = w->a->q[i][k] * w->a->scale;
+    if (w->k_in == IN_INT8)
+        split_query(x, w->d, out, out + w->q_bytes / 2, &w->step[i], &w->begin[i]);
+    for (int32_t k = 0; w->k_in == IN_F32 && k < w->d; k += VL)
+        vf_store((float *)(void *)out + k, vf_load(x + k));
+    for (int32_t k = 0; w->k_in == IN_BF16 && k < w->d; k += VL)
+        vf_store_bf16(out + 2 * k, vf_load(x + k));
+}
+
+// Where the rows of a group lie.
+struct rows {
+    const uint8_t *base;
+    const uint64_t *offset; // [group]
+};
+
+// Positions are visited group by group, and in each group head by head: that is how they lie in memory.
+struct step {
+    int32_t side, first, head; // KV_K, then KV_V, then what comes after
+    struct rows rows;
+};
+
+enum { AFTER = 2 };
+
+static void find_rows(const struct work *w, struct step *s)
+{
+    int side = s->side == AFTER ? KV_K : s->side;
+    s->rows.base = (s->side == AFTER ? w->after_base : w->head_base[side]) + (uint64_t)s->head * w->a->kv->head_bytes[side];
+    s->rows.offset = w->offset[side] + s->first;
+}
+
+static struct step first_step(const struct work *w, int side)
+{
+    struct step s = {.side = side, .first = w->low};
+    find_rows(w, &s);
+    return s;
+}
+
+static void next_step(const struct work *w, struct step *s)
+{
+    if (++s->head == w->a->n_heads) {
+        s->head = 0, s->first += w->group;
+        if (s->side != AFTER && s->first >= w->high) {
+            s->side++;
+            s->first = s->side == AFTER ? CPU_SPLIT : w->low;
+        } else if (s->side == AFTER && s->first >= CPU_SPLIT + ATTN_GROUP) {
+            s->first = CPU_SPLIT;
+        }
+    }
+    find_rows(w, s);
+}
+
+// Memory answers slowly: rows are asked for at least AHEAD bytes before they are read.
+static struct step step_ahead(const struct work *w, int side)
+{
+    struct step s = first_step(w, side);
+    for (int32_t run = w->group * (int32_t)w->a->kv->row_bytes[side], bytes = 0; bytes < AHEAD; bytes += run)
+        next_step(w, &s);
+    return s;
+}
+
+SPECIALIZE void ask(const struct rows *r, int32_t i, int32_t n, int32_t bytes)
+{
+    for (; n > 0; n--, i++) {
+        const uint8_t *at = r->base + r->offset[i];
+        for (int32_t k = 0; k < bytes; k += 64)
+            _mm_prefetch((const char *)at + k, _MM_HINT_T0);
+    }
+}
+
+// Scales of positions from .. to-1 of a head, and to the end of a vector.
+static void load_scales(const struct work *w, int side, int32_t head, int32_t from, int32_t to, float *out)
+{
+    const uint8_t *base = w->head_base[side] + (uint64_t)head * w->a->kv->head_bytes[side];
+    uint16_t half[CPU_SPLIT];
+    to = (to + VL - 1) / VL * VL;
+    for (int32_t i = from; i < to; i++)
+        memcpy(&half[i], base + w->scale[side][i], sizeof *half);
+    for (int32_t i = from; i < to; i += VL)
+        vf_store(out + i, vf_load_f16(half + i));
+}
+
+// VL values of a row as f32.
+SPECIALIZE vf widen(enum dtype type, const uint8_t *at, float scale)
 {
     switch (type) {
-    case DTYPE_F32: return vf_load((const float *)(const void *)row + i);
-    case DTYPE_F16: return vf_load_f16(row + 2 * (size_t)i);
-    case DTYPE_BF16: return vf_load_bf16(row + 2 * (size_t)i);
-    default: return vf_mul(vf_set(scale), vi_to_vf(vi_load_i8(row + i)));
+    case DTYPE_F32: return vf_load((const float *)(const void *)at);
+    case DTYPE_F16: return vf_load_f16(at);
+    case DTYPE_BF16: return vf_load_bf16(at);
+    default: return vf_mul(vf_set(scale), vi_to_vf(vi_load_i8(at)));
     }
 }
 
-// The next tile is asked for while this one is widened: memory answers slowly, and in the shadow of work.
-SPECIALIZE void prefetch_kv(enum dtype type, const uint8_t *row, int32_t i)
+SPECIALIZE vi load_vector(enum arithmetic a, enum dtype type, const uint8_t *at, float scale)
 {
-    _mm_prefetch((const char *)row + i * (type == DTYPE_F32 ? 4 : type == DTYPE_INT8 ? 1 : 2), _MM_HINT_T0);
+    return a == IN_F32 ? vf_bits(widen(type, at, scale)) : vi_load(at);
 }
 
-// The last n < VL values of a row from i, padded with zeros.
-SPECIALIZE vf load_kv_n(enum dtype type, const uint8_t *row, float scale, int32_t i, int32_t n)
+// The last vector of a row: bytes of it, then zeros.
+static __attribute__((noinline)) vi load_end(enum arithmetic a, enum dtype type, const uint8_t *at, float scale,
+                                             int32_t bytes)
 {
-    int32_t size = type == DTYPE_F32 ? 4 : type == DTYPE_INT8 ? 1 : 2;
-    uint8_t part[VL * 4] = {0};
-    memcpy(part, row + (size_t)i * (size_t)size, (size_t)n * (size_t)size);
-    return load_kv(type, part, scale, 0);
-}
-
-// VL dimensions of VL positions, transposed; n < VL: the last n of a head.
-SPECIALIZE void widen_k_square(enum dtype type, const uint8_t *const *row, const float *scale, const uint8_t *const *next,
-                               int32_t i, int32_t n, float *k)
-{
-    vf r[VL];
-#pragma GCC unroll 16
-    for (int32_t j = 0; j < VL; j++) {
-        r[j] = n < VL ? load_kv_n(type, row[j], scale[j], i, n) : load_kv(type, row[j], scale[j], i);
-        prefetch_kv(type, next[j], i);
-    }
-    vf_transpose(r);
-#pragma GCC unroll 16
-    for (int32_t j = 0; j < VL; j++)
-        vf_store(k + (size_t)(i + j) * ATTN_TILE, r[j]);
-}
-
-SPECIALIZE void widen_k(enum dtype type, const struct tile_rows *t, const struct tile_rows *next, int32_t d, float *k)
-{
-    for (int32_t first = 0; first < ATTN_TILE; first += VL) {
-        int32_t i = 0;
-        for (; i + VL <= d; i += VL)
-            widen_k_square(type, t->row + first, t->scale + first, next->row + first, i, VL, k + first);
-        if (i < d)
-            widen_k_square(type, t->row + first, t->scale + first, next->row + first, i, d - i, k + first);
-    }
-}
-
-SPECIALIZE void widen_v(enum dtype type, const struct tile_rows *t, const struct tile_rows *next, int32_t d, int32_t width,
-                        float *v)
-{
-    for (int32_t j = 0; j < ATTN_TILE; j++, v += width) {
-        int32_t i = 0;
-        for (; i + VL <= d; i += VL) {
-            vf_store(v + i, load_kv(type, t->row[j], t->scale[j], i));
-            prefetch_kv(type, next->row[j], i);
-        }
-        if (i < d)
-            vf_store(v + i, load_kv_n(type, t->row[j], t->scale[j], i, d - i));
-    }
-}
-
-static void widen(enum dtype type, int side, const struct tile_rows *t, const struct tile_rows *next, int32_t d,
-                  int32_t width, float *out)
-{
+    uint8_t end[LANES] = {0};
+    memcpy(end, at, (size_t)bytes);
+    if (a != IN_F32)
+        return vi_load(end);
     switch (type) {
 #define X(name, id)                                                                                                         \
-    case DTYPE_##id:                                                                                                        \
-        side == KV_K ? widen_k(DTYPE_##id, t, next, d, out) : widen_v(DTYPE_##id, t, next, d, width, out);                  \
-        break;
+    case DTYPE_##id: return load_vector(IN_F32, DTYPE_##id, end, scale);
+        KV_TYPES(X)
+#undef X
+    default: return vi_load(end);
+    }
+}
+
+// Two or four positions of each dimension from as many rows, inside 128 bits.
+SPECIALIZE void interleave(enum arithmetic a, vi *x)
+{
+    if (a == IN_BF16) {
+        vi low = vi_zip16_low(x[0], x[1]);
+        x[1] = vi_zip16_high(x[0], x[1]), x[0] = low;
+    } else if (a == IN_INT8) {
+        vi a0 = vi_zip8_low(x[0], x[1]), a1 = vi_zip8_high(x[0], x[1]);
+        vi b0 = vi_zip8_low(x[2], x[3]), b1 = vi_zip8_high(x[2], x[3]);
+        x[0] = vi_zip16_low(a0, b0), x[1] = vi_zip16_high(a0, b0);
+        x[2] = vi_zip16_low(a1, b1), x[3] = vi_zip16_high(a1, b1);
+    }
+}
+
+SPECIALIZE int32_t bytes_of(enum dtype type)
+{
+    return type == DTYPE_F32 ? 4 : type == DTYPE_INT8 ? 1 : 2;
+}
+
+// A group of rows, `together` of them interleaved, into w->laid.
+SPECIALIZE void lay_rows_of(enum arithmetic a, enum dtype type, int32_t together, const struct work *w, int32_t d,
+                            const struct rows *r, const float *scale, const struct rows *ahead)
+{
+    const int32_t vectors = vectors_of(a, d), values = VL * per_lane(a), whole = d / values;
+    uint8_t *out = w->laid;
+    for (int32_t j = 0; j < w->group; j += together) {
+        const uint8_t *row[4];
+        vi x[4];
+        for (int32_t i = 0; i < together; i++)
+            row[i] = r->base + r->offset[j + i];
+        for (int32_t c = 0; c < vectors; c++, out += together * LANES) {
+            size_t at = (size_t)(c * values * bytes_of(type));
+            for (int32_t i = 0; i < together; i++) {
+                float by = type == DTYPE_INT8 && a == IN_F32 ? scale[j + i] : 1;
+                x[i] = c < whole ? load_vector(a, type, row[i] + at, by)
+                                 : load_end(a, type, row[i] + at, by, (d - c * values) * bytes_of(type));
+            }
+            if (together > 1)
+                interleave(a, x);
+            for (int32_t i = 0; i < together; i++)
+                vi_store(out + i * LANES, x[i]);
+        }
+        if (ahead)
+            ask(ahead, j, together, d * bytes_of(type));
+    }
+}
+
+// Heads of the usual size have loops of known length.
+SPECIALIZE void lay_rows(enum arithmetic a, enum dtype type, int32_t together, const struct work *w, const struct rows *r,
+                         const float *scale, const struct rows *ahead)
+{
+    if (w->d == 128 && together > 1)
+        lay_rows_of(a, type, together, w, 128, r, scale, ahead);
+    else
+        lay_rows_of(a, type, together, w, w->d, r, scale, ahead);
+}
+
+static __attribute__((noinline)) void lay_f32(int side, const struct work *w, const struct rows *r, const float *scale,
+                                              const struct rows *ahead)
+{
+    switch (w->a->kv->type[side]) {
+#define X(name, id)                                                                                                         \
+    case DTYPE_##id: lay_rows(IN_F32, DTYPE_##id, 1, w, r, scale, ahead); break;
         KV_TYPES(X)
 #undef X
     default: break;
     }
 }
 
-// s[n][ATTN_TILE] = scale * q k. Even and odd dimensions are summed apart: two chains hide the latency of few queries.
-SPECIALIZE void scores(const float *const *q, const float *k, int32_t d, float scale, int32_t n, float *s)
+static const uint64_t *laid_offsets(uint64_t bytes, uint64_t *offset)
 {
-    vf even[QUERIES][COLUMNS], odd[QUERIES][COLUMNS];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < n; i++)
-#pragma GCC unroll 4
-        for (int32_t c = 0; c < COLUMNS; c++)
-            even[i][c] = odd[i][c] = vf_zero();
-    for (int32_t x = 0; x < d; x += 2, k += 2 * ATTN_TILE) {
+    for (uint64_t i = 0; i < ATTN_GROUP; i++)
+        offset[i] = i * bytes;
+    return offset;
+}
+
+// Rows of K as score_block wants them: those in storage, or copies in w->laid.
+static struct rows lay_k(const struct work *w, const struct rows *r, const float *scale, uint64_t *offset)
+{
+    enum dtype type = w->a->kv->type[KV_K];
+    if (w->d % (VL * per_lane(w->k_in)) == 0 && (w->k_in != IN_F32 || type == DTYPE_F32))
+        return *r;
+    switch (w->k_in) {
+    case IN_BF16: lay_rows(IN_BF16, DTYPE_BF16, 1, w, r, NULL, NULL); break;
+    case IN_INT8: lay_rows(IN_INT8, DTYPE_INT8, 1, w, r, NULL, NULL); break;
+    case IN_F32: lay_f32(KV_K, w, r, scale, NULL); break;
+    }
+    return (struct rows){w->laid, laid_offsets((uint64_t)(vectors_of(w->k_in, w->d) * LANES), offset)};
+}
+
+static void lay_v(const struct work *w, const struct rows *r, const float *scale, const struct rows *ahead)
+{
+    switch (w->v_in) {
+    case IN_BF16: lay_rows(IN_BF16, DTYPE_BF16, 2, w, r, NULL, ahead); break;
+    case IN_INT8: lay_rows(IN_INT8, DTYPE_INT8, 4, w, r, NULL, ahead); break;
+    case IN_F32: lay_f32(KV_V, w, r, scale, ahead); break;
+    }
+}
+
+// The sums of n queries times VL / n positions.
+SPECIALIZE void score_block(enum arithmetic a, const uint8_t *q, const uint8_t *base, const uint64_t *offset,
+                            int32_t vectors, int32_t n, float *s)
+{
+    const int32_t per = VL / n, digits = digits_of(a);
+    vf sum[VL];
+    float all[VL];
+#pragma GCC unroll 16
+    for (int32_t j = 0; j < per; j++) {
+        const uint8_t *row = base + offset[j];
 #pragma GCC unroll 4
         for (int32_t i = 0; i < n; i++)
+            sum[i * per + j] = vf_zero();
+#pragma GCC unroll 2
+        for (int32_t g = 0; g < digits; g++) {
 #pragma GCC unroll 4
-            for (int32_t c = 0; c < COLUMNS; c++) {
-                even[i][c] = vf_fma(vf_set(q[i][x]), vf_load(k + c * VL), even[i][c]);
-                odd[i][c] = vf_fma(vf_set(q[i][x + 1]), vf_load(k + ATTN_TILE + c * VL), odd[i][c]);
+            for (int32_t i = 0; i < n && g; i++)
+                sum[i * per + j] = next_digit(sum[i * per + j]);
+            for (int32_t c = 0; c < vectors; c++) {
+                struct lanes k = load_lanes(a, row + c * LANES);
+                if (a == IN_INT8)
+                    k.byte = vi_xor(k.byte, vi_set((int32_t)0x80808080));
+#pragma GCC unroll 4
+                for (int32_t i = 0; i < n; i++)
+                    sum[i * per + j] =
+                        dot(a, sum[i * per + j], k, load_lanes(a, q + (size_t)((i * digits + g) * vectors + c) * LANES));
             }
+        }
     }
+    vf_store(all, vf_sums(a == IN_INT8 ? add_integers : vf_add, sum));
 #pragma GCC unroll 4
     for (int32_t i = 0; i < n; i++)
-#pragma GCC unroll 4
-        for (int32_t c = 0; c < COLUMNS; c++)
-            vf_store(s + i * ATTN_TILE + c * VL, vf_mul(vf_add(even[i][c], odd[i][c]), vf_set(scale)));
+        memcpy(s + i * CPU_SPLIT, all + i * per, (size_t)per * sizeof *s);
 }
 
-// acc[n][d] = acc * correction + p v for WIDE or one vector of columns, positions in order.
-SPECIALIZE void weigh(const float *p, const float *v, int32_t width, const float *correction, float *acc, int32_t d,
-                      int32_t n, int32_t wide)
+// What n queries from `i` on see of the positions first .. end-1, counted from the part's first; from a multiple of `step`.
+static void seen(const struct work *w, int32_t i, int32_t n, int32_t first, int32_t end, int32_t step, int32_t *from,
+                 int32_t *to)
 {
-    vf sum[QUERIES][WIDE];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < n; i++)
-#pragma GCC unroll 4
-        for (int32_t c = 0; c < wide; c++)
-            sum[i][c] = vf_mul(vf_load(acc + (size_t)i * (size_t)d + c * VL), vf_set(correction[i]));
-    for (int32_t t = 0; t < ATTN_TILE; t++, v += width)
-#pragma GCC unroll 4
-        for (int32_t i = 0; i < n; i++)
-#pragma GCC unroll 4
-            for (int32_t c = 0; c < wide; c++)
-                sum[i][c] = vf_fma(vf_set(p[i * ATTN_TILE + t]), vf_load(v + c * VL), sum[i][c]);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < n; i++)
-#pragma GCC unroll 4
-        for (int32_t c = 0; c < wide; c++)
-            vf_store(acc + (size_t)i * (size_t)d + c * VL, sum[i][c]);
+    int32_t begin = w->a->begin[i] - w->first, stop = w->a->end[i + n - 1] - w->first;
+    *from = first > begin ? first : begin / step * step;
+    *to = end < stop ? end : stop;
 }
 
-// The columns beyond the last whole vector of a head.
-static void weigh_rest(const float *p, const float *v, int32_t width, float correction, float *acc, int32_t n)
+// Sums of positions from .. to-1 become scores.
+static void finish(const struct work *w, int32_t query, const float *scale, int32_t from, int32_t to)
 {
-    vf sum = vf_mul(vf_load_n(acc, n), vf_set(correction));
-    for (int32_t t = 0; t < ATTN_TILE; t++)
-        sum = vf_fma(vf_set(p[t]), vf_load(v + (size_t)t * (size_t)width), sum);
-    vf_store_n(acc, sum, n);
-}
-
-SPECIALIZE void weigh_all(const float *p, const float *v, int32_t width, const float *correction, float *acc, int32_t d,
-                          int32_t n)
-{
-    int32_t x = 0;
-    for (; x + WIDE * VL <= d; x += WIDE * VL)
-        weigh(p, v + x, width, correction, acc + x, d, n, WIDE);
-    for (; x + VL <= d; x += VL)
-        weigh(p, v + x, width, correction, acc + x, d, n, 1);
-    for (int32_t i = 0; x < d && i < n; i++)
-        weigh_rest(p + i * ATTN_TILE, v + x, width, correction[i], acc + (size_t)i * (size_t)d + x, d - x);
-}
-
-// Scores of one query become probabilities relative to the largest seen so far; returns what earlier sums shrink by.
-static float soften(float *s, int32_t begin, int32_t end, float *max, float *sum)
-{
-    vf x[COLUMNS], high = vf_set(-INFINITY), total = vf_zero();
-    for (int32_t c = 0; c < COLUMNS; c++) {
-        x[c] = vf_select_range(vf_load(s + c * VL), vf_set(-INFINITY), begin - c * VL, end - c * VL);
-        high = vf_max(high, x[c]);
+    float *s = w->s + (size_t)query * CPU_SPLIT;
+    for (int32_t p = from; p < to; p += VL) {
+        vf x = vf_load(s + p);
+        if (w->k_in == IN_INT8)
+            x = vf_mul(vi_to_vf(vi_add(vf_bits(x), vi_set(w->begin[query]))),
+                       vf_mul(vf_load(scale + p), vf_set(w->step[query])));
+        if (w->a->softcap != 0)
+            x = vf_softcap(x, w->a->softcap);
+        vf_store(s + p, x);
     }
-    float highest = vf_highest(high), new_max = highest > *max ? highest : *max;
-    float old = *max - new_max, all[VL];
-    vf_store(all, vf_exp(vf_set(old)));
-    for (int32_t c = 0; c < COLUMNS; c++) {
-        x[c] = vf_exp(vf_sub(x[c], vf_set(new_max)));
-        total = vf_add(total, x[c]);
-        vf_store(s + c * VL, x[c]);
-    }
-    *sum = *sum * all[0] + vf_sum(total);
-    *max = new_max;
-    return all[0];
 }
 
-// The queries low .. high-1 see something of the tile. Rows come in order of position, so they are adjacent.
-static void seeing(const struct attn_query *a, int32_t first, int32_t end, int32_t *low, int32_t *high)
-{
-    for (*low = 0; *low < a->n && a->end[*low] <= first; (*low)++)
-        continue;
-    for (*high = a->n; *high > *low && a->begin[*high - 1] >= end; (*high)--)
-        continue;
-}
-
-static void cap(float *s, int32_t n, float softcap)
-{
-    for (int32_t i = 0; i < n; i += VL)
-        vf_store(s + i, vf_softcap(vf_load(s + i), softcap));
-}
-
-struct tile {
-    int32_t first, end;       // positions
-    struct tile_rows rows[2]; // of K and V
+// One step: rows of K of head h at the positions first .. first+group-1.
+struct scoring {
+    const struct work *w;
+    int32_t h, first;
+    const struct rows *r, *ahead;
+    const float *scale;
 };
 
-static void find_tile(const struct attn_query *a, int32_t first, int32_t end, struct tile *t)
+SPECIALIZE void score_queries(enum arithmetic a, const struct scoring *t, int32_t i, int32_t n, int32_t d)
 {
-    t->first = first, t->end = end;
-    find_rows(a, KV_K, first, end, &t->rows[KV_K]);
-    find_rows(a, KV_V, first, end, &t->rows[KV_V]);
-}
-
-static void attend_tile(const struct attn_query *a, const struct tile *t, const struct tile *next,
-                        const struct attn_part *out, float *scratch)
-{
-    int32_t d = a->kv->head_dim, width = (d + VL - 1) / VL * VL, low, high, i;
-    float *k = scratch, *v = k + (size_t)width * ATTN_TILE, *s = v + (size_t)width * ATTN_TILE;
-    float *correction = s + (size_t)a->n * ATTN_TILE;
-    seeing(a, t->first, t->end, &low, &high);
-    if (low == high)
-        return;
-    widen(a->kv->type[KV_K], KV_K, &t->rows[KV_K], &next->rows[KV_K], d, width, k);
-    widen(a->kv->type[KV_V], KV_V, &t->rows[KV_V], &next->rows[KV_V], d, width, v);
-    for (i = low; i + QUERIES <= high; i += QUERIES)
-        scores(a->q + i, k, d, a->scale, QUERIES, s + (size_t)i * ATTN_TILE);
-    for (; i < high; i++)
-        scores(a->q + i, k, d, a->scale, 1, s + (size_t)i * ATTN_TILE);
-    if (a->softcap != 0)
-        cap(s + (size_t)low * ATTN_TILE, (high - low) * ATTN_TILE, a->softcap);
-    for (i = low; i < high; i++) {
-        int32_t end = a->end[i] < t->end ? a->end[i] : t->end;
-        correction[i] =
-            soften(s + (size_t)i * ATTN_TILE, a->begin[i] - t->first, end - t->first, &out->max[i], &out->sum[i]);
+    const struct work *w = t->w;
+    const int32_t per = VL / n, query = t->h * w->a->n + i;
+    int32_t from, to;
+    seen(w, i, n, t->first, t->first + w->group < w->high ? t->first + w->group : w->high, VL, &from, &to);
+    for (int32_t p = from; p < to; p += per) {
+        score_block(a, w->q + (uint64_t)query * w->q_bytes, t->r->base, t->r->offset + p - t->first, vectors_of(a, d), n,
+                    w->s + (size_t)query * CPU_SPLIT + p);
+        if (!i)
+            ask(t->ahead, p - t->first, per, d * (a == IN_F32 ? 4 : a == IN_BF16 ? 2 : 1));
     }
-    for (i = low; i + QUERIES <= high; i += QUERIES)
-        weigh_all(s + (size_t)i * ATTN_TILE, v, width, correction + i, out->acc + (size_t)i * (size_t)d, d, QUERIES);
-    for (; i < high; i++)
-        weigh_all(s + (size_t)i * ATTN_TILE, v, width, correction + i, out->acc + (size_t)i * (size_t)d, d, 1);
+    for (int32_t k = query; k < query + n && (a == IN_INT8 || w->a->softcap != 0); k++)
+        finish(w, k, t->scale, from, to);
 }
 
-void SYM(attn)(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
+SPECIALIZE void score_head(enum arithmetic a, const struct scoring *t, int32_t d)
 {
-    struct tile tile[2];
-    int32_t last = a->end[a->n - 1]; // the tile after the part's last is most likely wanted soon
-    for (int32_t i = 0; i < a->n; i++)
-        out->max[i] = -INFINITY, out->sum[i] = 0;
-    memset(out->acc, 0, (size_t)a->n * (size_t)a->kv->head_dim * sizeof *out->acc);
-    find_tile(a, first, first + ATTN_TILE < end ? first + ATTN_TILE : end, &tile[0]);
-    for (int32_t t = first, i = 0; t < end; t += ATTN_TILE, i ^= 1) {
-        int32_t limit = t + ATTN_TILE < end ? end : last, stop = t + 2 * ATTN_TILE;
-        find_tile(a, t + ATTN_TILE, stop < limit ? stop : limit, &tile[i ^ 1]);
-        attend_tile(a, &tile[i], &tile[i ^ 1], out, scratch);
+    int32_t i = 0, n = t->w->a->n;
+    for (; i + 4 <= n; i += 4)
+        score_queries(a, t, i, 4, d);
+    if (i + 2 <= n) {
+        score_queries(a, t, i, 2, d);
+        i += 2;
+    }
+    if (i < n)
+        score_queries(a, t, i, 1, d);
+}
+
+SPECIALIZE void score_in(enum arithmetic a, const struct scoring *t)
+{
+    if (t->w->d == 128)
+        score_head(a, t, 128);
+    else
+        score_head(a, t, t->w->d);
+}
+
+static void score_part(const struct work *w)
+{
+    uint64_t laid[ATTN_GROUP];
+    float scale[CPU_SPLIT];
+    struct step ahead = step_ahead(w, KV_K);
+    for (struct step s = first_step(w, KV_K); s.side == KV_K; next_step(w, &s), next_step(w, &ahead)) {
+        if (w->a->kv->type[KV_K] == DTYPE_INT8)
+            load_scales(w, KV_K, s.head, s.first, s.first + w->group, scale);
+        struct rows r = lay_k(w, &s.rows, scale + s.first, laid);
+        struct scoring t = {w, s.head, s.first, &r, &ahead.rows, scale};
+        switch (w->k_in) {
+        case IN_F32: score_in(IN_F32, &t); break;
+        case IN_BF16: score_in(IN_BF16, &t); break;
+        case IN_INT8: score_in(IN_INT8, &t); break;
+        }
     }
 }
 
-void SYM(kv_store_f32)(const float *in, void *values, uint16_t *scale, int32_t n)
+// Scores of one query become exponentials relative to the largest, 0 where nothing is seen.
+static void soften(const struct work *w, int32_t query, float *max, float *sum)
 {
-    (void)scale;
-    memcpy(values, in, (size_t)n * sizeof *in);
-}
-
-void SYM(kv_store_f16)(const float *in, void *values, uint16_t *scale, int32_t n)
-{
-    (void)scale;
-    int32_t i = 0;
-    for (; i + VL <= n; i += VL)
-        vf_store_f16((uint8_t *)values + 2 * (size_t)i, vf_load(in + i));
-    dtype_from_f32(DTYPE_F16, in + i, (uint8_t *)values + 2 * (size_t)i, (size_t)(n - i));
-}
-
-// To nearest even: add half of the last place kept, less one where it is even. (The NaN that arithmetic makes stays one.)
-void SYM(kv_store_bf16)(const float *in, void *values, uint16_t *scale, int32_t n)
-{
-    (void)scale;
-    int32_t i = 0;
-    for (; i + VL <= n; i += VL) {
-        vi x = vf_bits(vf_load(in + i)), odd = vi_and(vi_right(x, 16), vi_set(1));
-        vi_store_u16((uint8_t *)values + 2 * (size_t)i, vi_right(vi_add(x, vi_add(vi_set(0x7fff), odd)), 16));
+    int32_t i = query % w->a->n, begin = w->a->begin[i] - w->first, end = w->a->end[i] - w->first;
+    float *s = w->s + (size_t)query * CPU_SPLIT;
+    vf high = vf_set(-INFINITY), total = vf_zero();
+    for (int32_t p = w->low; p < w->high; p += VL) {
+        vf x = vf_select_range(vf_load(s + p), vf_set(-INFINITY), begin - p, end - p);
+        vf_store(s + p, x);
+        high = vf_max(high, x);
     }
-    dtype_from_f32(DTYPE_BF16, in + i, (uint8_t *)values + 2 * (size_t)i, (size_t)(n - i));
+    *max = vf_highest(high);
+    vf top = vf_set(*max == -INFINITY ? 0 : *max);
+    for (int32_t p = w->low; p < w->high; p += VL) {
+        vf x = vf_exp(vf_sub(vf_load(s + p), top));
+        total = vf_add(total, x);
+        vf_store(s + p, x);
+    }
+    *sum = vf_sum(total);
 }
 
-// Symmetric by the largest magnitude, with the scale as stored (f16): what dtype_from_f32 does.
-void SYM(kv_store_int8)(const float *in, void *values, uint16_t *scale, int32_t n)
+// Weights in the type that multiplies V, in place.
+static void round_weights(const struct work *w, float *s)
+{
+    for (int32_t p = w->low; p < w->high; p += VL)
+        vf_store_bf16((uint8_t *)s + 2 * p, vf_load(s + p));
+}
+
+// int8: times the scale of their row of V, in numbers of 14 bits, the high digits of all positions before the low ones.
+// Returns what one is worth.
+static float split_weights(const struct work *w, float *s, const float *scale)
 {
     vf high = vf_zero();
-    int32_t i = 0;
-    for (; i + VL <= n; i += VL)
-        high = vf_max(high, vf_abs(vf_load(in + i)));
-    if (i < n)
-        high = vf_max(high, vf_abs(vf_load_n(in + i, n - i)));
-    *scale = f32_to_f16(vf_highest(high) / 127);
-    float d = f16_to_f32(*scale);
-    vf inverse = vf_set(d > 0 ? 1 / d : 0);
-    for (i = 0; i < n; i += VL) {
-        int32_t left = n - i;
-        vf x = vf_mul(left < VL ? vf_load_n(in + i, left) : vf_load(in + i), inverse);
-        uint8_t q[VL];
-        vi_store_i8(q, vf_to_vi(vf_min(vf_max(x, vf_set(-127)), vf_set(127))));
-        memcpy((uint8_t *)values + i, q, (size_t)(left < VL ? left : VL));
+    uint8_t digit[2][CPU_SPLIT];
+    for (int32_t p = w->low; p < w->high; p += VL) {
+        vf x = vf_mul(vf_load(s + p), vf_load(scale + p));
+        vf_store(s + p, x);
+        high = vf_max(high, x);
+    }
+    float most = vf_highest(high);
+    vf inverse = vf_set(most > 0 ? P_MOST / most : 0);
+    for (int32_t p = w->low; p < w->high; p += VL) {
+        vi n = vf_to_vi(vf_mul(vf_load(s + p), inverse));
+        vi_store_i8(digit[0] + p, vi_right(n, 7));
+        vi_store_i8(digit[1] + p, vi_and(n, vi_set(127)));
+    }
+    memcpy(s, digit, sizeof digit);
+    return most / P_MOST;
+}
+
+static void soften_part(const struct work *w, const struct attn_part *out)
+{
+    float scale[CPU_SPLIT];
+    for (int32_t i = 0; i < w->a->n_heads * w->a->n; i++) {
+        float *s = w->s + (size_t)i * CPU_SPLIT;
+        if (w->v_in == IN_INT8 && i % w->a->n == 0)
+            load_scales(w, KV_V, i / w->a->n, w->low, w->high, scale);
+        soften(w, i, &out->max[i], &out->sum[i]);
+        if (w->v_in == IN_BF16)
+            round_weights(w, s);
+        else if (w->v_in == IN_INT8)
+            w->worth[i] = split_weights(w, s, scale);
+    }
+}
+
+// One step: rows of V of head h at the positions first .. end-1.
+struct weighing {
+    const struct work *w;
+    int32_t h, first, end;
+    const struct rows *r, *ahead;
+    float *acc;
+};
+
+// `wide` vectors of V from vector x on for the positions from j of the group on that share lanes: as laid, or from storage.
+SPECIALIZE void load_v(enum arithmetic a, const struct weighing *t, bool laid, int32_t j, int32_t x, int32_t wide, vi *v)
+{
+    const int32_t per = per_lane(a), vectors = vectors_of(a, t->w->d) * per;
+#pragma GCC unroll 8
+    for (int32_t c = 0; laid && c < wide; c++)
+        v[c] = vi_load(t->w->laid + (size_t)(j / per * vectors + x + c) * LANES);
+#pragma GCC unroll 8
+    for (int32_t c = 0; !laid && c < wide; c += per) {
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < per; i++)
+            v[c + i] = vi_load(t->r->base + t->r->offset[j + i] + (size_t)((x + c) / per) * LANES);
+        interleave(a, v + c);
+    }
+}
+
+// acc = acc + weights times V for n queries from `query` on and `wide` vectors from x on, positions from .. to-1 of the
+// part.
+SPECIALIZE void weigh(enum arithmetic a, const struct weighing *t, bool laid, int32_t query, int32_t from, int32_t to,
+                      int32_t x, int32_t n, int32_t wide)
+{
+    const int32_t per = per_lane(a), digits = digits_of(a);
+    const uint8_t *p = (const uint8_t *)(t->w->s + (size_t)query * CPU_SPLIT);
+    float *acc = t->acc + (uint64_t)query * attn_width(t->w->d) + x * VL;
+    vf sum[16];
+#pragma GCC unroll 16
+    for (int32_t i = 0; i < n * digits * wide; i++)
+        sum[i] = a == IN_INT8 ? vf_zero() : vf_load(acc + (uint64_t)(i / wide) * attn_width(t->w->d) + i % wide * VL);
+    for (int32_t j = from; j < to; j += per) {
+        vi v[8];
+        load_v(a, t, laid, j - t->first, x, wide, v);
+#pragma GCC unroll 8
+        for (int32_t i = 0; i < n * digits; i++) {
+            struct lanes one =
+                spread_lane(a, p + (size_t)(i / digits * CPU_SPLIT) * 4 + i % digits * CPU_SPLIT + j / per * 4);
+#pragma GCC unroll 8
+            for (int32_t c = 0; c < wide; c++)
+                sum[i * wide + c] = dot(a, sum[i * wide + c], one, as_lanes(a, v[c]));
+        }
+        if (!laid && x == 0)
+            ask(t->ahead, j - t->first, per, t->w->d * (a == IN_BF16 ? 2 : 1));
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < n; i++)
+#pragma GCC unroll 8
+        for (int32_t c = 0; c < wide; c++) {
+            float *out = acc + (uint64_t)i * attn_width(t->w->d) + c * VL;
+            vf new = sum[i * digits * wide + c];
+            if (a == IN_INT8)
+                new = add_integers(vf_load(out), add_integers(next_digit(new), sum[(i * digits + 1) * wide + c]));
+            vf_store(out, new);
+        }
+}
+
+SPECIALIZE void weigh_queries(enum arithmetic a, const struct weighing *t, bool laid, int32_t i, int32_t n, int32_t wide)
+{
+    const int32_t query = t->h * t->w->a->n + i, vectors = vectors_of(a, t->w->d) * per_lane(a);
+    int32_t from, to, x = 0;
+    seen(t->w, i, n, t->first, t->end, 4, &from, &to);
+    for (; x + wide <= vectors; x += wide)
+        weigh(a, t, laid, query, from, to, x, n, wide);
+    for (; x < vectors; x += per_lane(a) < wide ? per_lane(a) : wide)
+        weigh(a, t, laid, query, from, to, x, n, per_lane(a) < wide ? per_lane(a) : wide);
+}
+
+SPECIALIZE void weigh_head(enum arithmetic a, const struct weighing *t, bool laid)
+{
+    const int32_t most = (VL == 16 ? 16 : 8) / digits_of(a); // registers
+    int32_t i = 0, n = t->w->a->n;
+    for (; laid && VL == 16 && i + 4 <= n; i += 4)
+        weigh_queries(a, t, laid, i, 4, most / 4);
+    for (; i + 2 <= n; i += 2)
+        weigh_queries(a, t, laid, i, 2, most / 2);
+    for (; i < n; i++)
+        weigh_queries(a, t, laid, i, 1, most < 8 ? most : 8);
+}
+
+// Few queries take V as it is read; for more it is laid out once.
+SPECIALIZE void weigh_in(enum arithmetic a, const struct weighing *t, const float *scale)
+{
+    if (a != IN_F32 && VL == 16 && t->w->a->n <= 2 && t->w->d % (VL * per_lane(a)) == 0) {
+        weigh_head(a, t, false);
+        return;
+    }
+    lay_v(t->w, t->r, scale, t->ahead);
+    weigh_head(a, t, true);
+}
+
+static void weigh_part(const struct work *w, float *acc)
+{
+    float scale[CPU_SPLIT];
+    struct step ahead = step_ahead(w, KV_V);
+    for (struct step s = first_step(w, KV_V); s.side == KV_V; next_step(w, &s), next_step(w, &ahead)) {
+        int32_t end = w->high < s.first + w->group ? w->high : s.first + w->group;
+        struct weighing t = {w, s.head, s.first, end, &s.rows, &ahead.rows, acc};
+        if (w->v_in == IN_F32 && w->a->kv->type[KV_V] == DTYPE_INT8)
+            load_scales(w, KV_V, s.head, s.first, s.first + w->group, scale);
+        switch (w->v_in) {
+        case IN_F32: weigh_in(IN_F32, &t, scale + s.first); break;
+        case IN_BF16: weigh_in(IN_BF16, &t, scale + s.first); break;
+        case IN_INT8: weigh_in(IN_INT8, &t, scale + s.first); break;
+        }
+    }
+}
+
+void SYM(attn)(const struct attn_query *a, const struct attn_rows *rows, const struct attn_rows *after,
+               const struct attn_part *out, float *scratch)
+{
+    struct work w;
+    int32_t n = a->n_heads * a->n, begin = a->begin[0] - rows->first, end = a->end[a->n - 1];
+    uint64_t width = attn_width(a->kv->head_dim);
+    w.a = a, w.d = a->kv->head_dim, w.first = rows->first;
+    w.group = a->n > ATTN_FEW ? ATTN_GROUP : ATTN_STEP;
+    w.low = begin > 0 ? begin / w.group * w.group : 0, w.high = (end < rows->end ? end : rows->end) - rows->first;
+    w.k_in = arithmetic_of(a->kv->type[KV_K], a->compute), w.v_in = arithmetic_of(a->kv->type[KV_V], a->compute);
+    lay_out(&w, scratch);
+    locate_part(&w, rows, after);
+    for (int32_t i = 0; i < n; i++)
+        prepare_query(&w, i);
+    memset(out->acc, 0, (size_t)n * width * sizeof *out->acc);
+    score_part(&w);
+    soften_part(&w, out);
+    weigh_part(&w, out->acc);
+    for (int32_t i = 0; w.v_in == IN_INT8 && i < n; i++)
+        for (float *at = out->acc + (uint64_t)i * width, *stop = at + width; at < stop; at += VL)
+            vf_store(at, vf_mul(vi_to_vf(vi_load(at)), vf_set(w.worth[i])));
+}
+
+// total := total and part seen together (Milakov, Gimelshein 2018). A part in which a query saw nothing changes nothing.
+void SYM(attn_join)(const struct attn_part *total, const struct attn_part *part, int32_t n, int32_t head_dim)
+{
+    uint64_t width = attn_width(head_dim);
+    for (int32_t i = 0; i < n; i++) {
+        if (part->sum[i] == 0)
+            continue;
+        float max = fmaxf(total->max[i], part->max[i]);
+        float keep = expf(total->max[i] - max), take = expf(part->max[i] - max);
+        float *acc = total->acc + (uint64_t)i * width;
+        const float *more = part->acc + (uint64_t)i * width;
+        for (uint64_t k = 0; k < width; k += VL)
+            vf_store(acc + k, vf_fma(vf_load(acc + k), vf_set(keep), vf_mul(vf_load(more + k), vf_set(take))));
+        total->sum[i] = total->sum[i] * keep + part->sum[i] * take;
+        total->max[i] = max;
+    }
+}
+
+// Where dimensions 4 g .. 4 g + 3 lie in acc: V's lanes were interleaved inside 128 bits.
+SPECIALIZE int32_t place_of(int32_t per, int32_t g)
+{
+    const int32_t quarters = VL / 4;
+    int32_t block = g / (quarters * per), in_block = g % (quarters * per);
+    return ((block * per + in_block % per) * quarters + in_block / per) * 4;
+}
+
+// What one query weighed, divided by the sum, the dimensions in order.
+void SYM(attn_end)(const struct attn_query *a, const struct attn_part *total, int32_t i, float *out)
+{
+    int32_t d = a->kv->head_dim, per = per_lane(arithmetic_of(a->kv->type[KV_V], a->compute));
+    const float *acc = total->acc + (uint64_t)i * attn_width(d);
+    float inverse = 1 / total->sum[i];
+    for (int32_t g = 0; 4 * g < d; g++) {
+        const float *at = acc + place_of(per, g);
+        for (int32_t k = 0; k < 4 && 4 * g + k < d; k++)
+            out[4 * g + k] = at[k] * inverse;
     }
 }

@@ -23,6 +23,8 @@ const struct cpu_kernels SYM(cpu_kernels) = {
     .kv_store = {KV_TYPES(X)},
 #undef X
     .attn = SYM(attn),
+    .attn_join = SYM(attn_join),
+    .attn_end = SYM(attn_end),
     .norm = SYM(norm),
     .rope = SYM(rope),
     .act_mul = {[ACT_SILU] = SYM(silu_mul), [ACT_GELU_TANH] = SYM(gelu_tanh_mul)},

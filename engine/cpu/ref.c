@@ -81,10 +81,9 @@ static void ref_kv_store_int8(const float *in, void *values, uint16_t *scale, in
 }
 
 // K or V of one position of one head.
-static void kv_load(const struct attn_query *a, int side, int32_t pos, float *out)
+static void kv_load(const struct kv_layer *l, const int32_t *table, int32_t head, int side, int32_t pos, float *out)
 {
-    const struct kv_layer *l = a->kv;
-    uint8_t *values = kv_values(l, side, a->table[pos / l->block_size], a->head);
+    uint8_t *values = kv_values(l, side, table[pos / l->block_size], head);
     int32_t token = pos % l->block_size;
     uint8_t row[4 * CPU_MAX_HEAD_DIM + sizeof(uint16_t)];
     memcpy(row, values + (uint64_t)token * l->row_bytes[side], l->row_bytes[side]);
@@ -93,37 +92,67 @@ static void kv_load(const struct attn_query *a, int side, int32_t pos, float *ou
     dtype_to_f32(l->type[side], row, out, (size_t)l->head_dim);
 }
 
-// softmax(scale * q K^T) V over first .. end-1, not divided: the largest score, the sum of exponentials, the weighted sum.
-static void attend(const struct attn_query *a, const float *q, int32_t first, int32_t end, float *max, float *sum,
+// softmax(scale * q K^T) V over `rows` of one head, not divided: the largest score, the sum of exponentials, the weighted
+// sum.
+static void attend(const struct attn_query *a, const float *q, const struct attn_rows *rows, float *max, float *sum,
                    float *acc)
 {
     int32_t d = a->kv->head_dim;
     float score[CPU_SPLIT], row[CPU_MAX_HEAD_DIM];
     *max = -INFINITY, *sum = 0;
     memset(acc, 0, (size_t)d * sizeof *acc);
-    for (int32_t p = first; p < end; p++) {
-        kv_load(a, KV_K, p, row);
-        score[p - first] = a->scale * dot(q, row, d);
+    for (int32_t p = rows->first; p < rows->end; p++) {
+        kv_load(a->kv, rows->table, rows->head, KV_K, p, row);
+        float *s = &score[p - rows->first];
+        *s = a->scale * dot(q, row, d);
         if (a->softcap != 0)
-            score[p - first] = a->softcap * tanhf(score[p - first] / a->softcap);
-        *max = fmaxf(*max, score[p - first]);
+            *s = a->softcap * tanhf(*s / a->softcap);
+        *max = fmaxf(*max, *s);
     }
-    for (int32_t p = first; p < end; p++) {
-        float weight = expf(score[p - first] - *max);
+    for (int32_t p = rows->first; p < rows->end; p++) {
+        float weight = expf(score[p - rows->first] - *max);
         *sum += weight;
-        kv_load(a, KV_V, p, row);
+        kv_load(a->kv, rows->table, rows->head, KV_V, p, row);
         for (int32_t i = 0; i < d; i++)
             acc[i] += weight * row[i];
     }
 }
 
-static void ref_attn(const struct attn_query *a, int32_t first, int32_t end, const struct attn_part *out, float *scratch)
+// In f32, whatever a->compute says: the exact answer that rounded arithmetic is measured against.
+static void ref_attn(const struct attn_query *a, const struct attn_rows *rows, const struct attn_rows *after,
+                     const struct attn_part *out, float *scratch)
 {
-    (void)scratch;
-    for (int32_t i = 0; i < a->n; i++) {
-        int32_t from = first > a->begin[i] ? first : a->begin[i], to = end < a->end[i] ? end : a->end[i];
-        attend(a, a->q[i], from, to, &out->max[i], &out->sum[i], out->acc + (size_t)i * (size_t)a->kv->head_dim);
+    (void)after, (void)scratch;
+    for (int32_t i = 0; i < a->n_heads * a->n; i++) {
+        int32_t begin = a->begin[i % a->n], end = a->end[i % a->n];
+        struct attn_rows seen = *rows;
+        seen.head += i / a->n;
+        seen.first = begin > rows->first ? begin : rows->first, seen.end = end < rows->end ? end : rows->end;
+        attend(a, a->q[i], &seen, &out->max[i], &out->sum[i], out->acc + (uint64_t)i * attn_width(a->kv->head_dim));
     }
+}
+
+// Milakov, Gimelshein 2018: total := total and part seen together. A part in which a query saw nothing changes nothing.
+static void ref_attn_join(const struct attn_part *total, const struct attn_part *part, int32_t n, int32_t head_dim)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (part->sum[i] == 0)
+            continue;
+        float max = fmaxf(total->max[i], part->max[i]);
+        float keep = expf(total->max[i] - max), take = expf(part->max[i] - max);
+        for (int32_t k = 0; k < head_dim; k++) {
+            uint64_t at = (uint64_t)i * attn_width(head_dim) + (uint64_t)k;
+            total->acc[at] = total->acc[at] * keep + part->acc[at] * take;
+        }
+        total->sum[i] = total->sum[i] * keep + part->sum[i] * take;
+        total->max[i] = max;
+    }
+}
+
+static void ref_attn_end(const struct attn_query *a, const struct attn_part *total, int32_t query, float *out)
+{
+    for (int32_t k = 0; k < a->kv->head_dim; k++)
+        out[k] = total->acc[(uint64_t)query * attn_width(a->kv->head_dim) + (uint64_t)k] / total->sum[query];
 }
 
 // Zhang, Sennrich 2019: y = x / sqrt(mean(x^2) + eps) * weight
@@ -213,6 +242,8 @@ const struct cpu_kernels cpu_kernels_ref = {
                  [DTYPE_BF16] = ref_kv_store_bf16,
                  [DTYPE_INT8] = ref_kv_store_int8},
     .attn = ref_attn,
+    .attn_join = ref_attn_join,
+    .attn_end = ref_attn_end,
     .norm = ref_norm,
     .rope = ref_rope,
     .act_mul = {[ACT_SILU] = ref_silu_mul, [ACT_GELU_TANH] = ref_gelu_tanh_mul},

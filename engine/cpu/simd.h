@@ -222,6 +222,10 @@ SPECIALIZE vp vp_load(const void *p)
 {
     return (__m512bh)_mm512_loadu_si512(p);
 }
+SPECIALIZE vp vp_from(vi pairs)
+{
+    return (__m512bh)pairs;
+}
 SPECIALIZE vp vp_set(uint32_t pair)
 {
     return (__m512bh)_mm512_set1_epi32((int32_t)pair);
@@ -240,6 +244,38 @@ SPECIALIZE vf vi_high_bf16(vi pairs)
     return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int32_t)0xffff0000)));
 }
 #endif
+
+// Bytes or 16-bit values of two registers in turn, inside 128-bit lanes: their lower halves, their upper halves.
+SPECIALIZE vi vi_zip8_low(vi a, vi b)
+{
+    return _mm512_unpacklo_epi8(a, b);
+}
+SPECIALIZE vi vi_zip8_high(vi a, vi b)
+{
+    return _mm512_unpackhi_epi8(a, b);
+}
+SPECIALIZE vi vi_zip16_low(vi a, vi b)
+{
+    return _mm512_unpacklo_epi16(a, b);
+}
+SPECIALIZE vi vi_zip16_high(vi a, vi b)
+{
+    return _mm512_unpackhi_epi16(a, b);
+}
+
+// Lane i of the result is the sum of all lanes of r[i], by one tree of additions for each. `add` says of what.
+SPECIALIZE vf vf_sums(vf (*add)(vf, vf), vf *r)
+{
+    for (int i = 0; i < VL; i += 2)
+        r[i] = add(_mm512_unpacklo_ps(r[i], r[i + 1]), _mm512_unpackhi_ps(r[i], r[i + 1]));
+    for (int i = 0; i < VL; i += 4) {
+        __m512d a = _mm512_castps_pd(r[i]), b = _mm512_castps_pd(r[i + 2]);
+        r[i] = add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    for (int i = 0; i < VL; i += 8)
+        r[i] = add(_mm512_shuffle_f32x4(r[i], r[i + 4], 0x88), _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd));
+    return add(_mm512_shuffle_f32x4(r[0], r[8], 0x88), _mm512_shuffle_f32x4(r[0], r[8], 0xdd));
+}
 
 // r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
 SPECIALIZE void vf_transpose(vf *r)
@@ -486,6 +522,36 @@ SPECIALIZE vf vi_high_bf16(vi pairs)
     return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int32_t)0xffff0000)));
 }
 
+// Bytes or 16-bit values of two registers in turn, inside 128-bit lanes: their lower halves, their upper halves.
+SPECIALIZE vi vi_zip8_low(vi a, vi b)
+{
+    return _mm256_unpacklo_epi8(a, b);
+}
+SPECIALIZE vi vi_zip8_high(vi a, vi b)
+{
+    return _mm256_unpackhi_epi8(a, b);
+}
+SPECIALIZE vi vi_zip16_low(vi a, vi b)
+{
+    return _mm256_unpacklo_epi16(a, b);
+}
+SPECIALIZE vi vi_zip16_high(vi a, vi b)
+{
+    return _mm256_unpackhi_epi16(a, b);
+}
+
+// Lane i of the result is the sum of all lanes of r[i], by one tree of additions for each. `add` says of what.
+SPECIALIZE vf vf_sums(vf (*add)(vf, vf), vf *r)
+{
+    for (int i = 0; i < VL; i += 2)
+        r[i] = add(_mm256_unpacklo_ps(r[i], r[i + 1]), _mm256_unpackhi_ps(r[i], r[i + 1]));
+    for (int i = 0; i < VL; i += 4) {
+        __m256d a = _mm256_castps_pd(r[i]), b = _mm256_castps_pd(r[i + 2]);
+        r[i] = add(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    return add(_mm256_permute2f128_ps(r[0], r[4], 0x20), _mm256_permute2f128_ps(r[0], r[4], 0x31));
+}
+
 // r[i][j] <-> r[j][i] of VL x VL values: 4 x 4 inside 128-bit lanes, then the lanes.
 SPECIALIZE void vf_transpose(vf *r)
 {
@@ -539,21 +605,30 @@ typedef struct {
     vf low, high;
 } vp;
 
+SPECIALIZE vp vp_from(vi pairs)
+{
+    return (vp){vi_low_bf16(pairs), vi_high_bf16(pairs)};
+}
 SPECIALIZE vp vp_load(const void *p)
 {
-    vi pairs = vi_load(p);
-    return (vp){vi_low_bf16(pairs), vi_high_bf16(pairs)};
+    return vp_from(vi_load(p));
 }
 SPECIALIZE vp vp_set(uint32_t pair)
 {
-    vi pairs = vi_set((int32_t)pair);
-    return (vp){vi_low_bf16(pairs), vi_high_bf16(pairs)};
+    return vp_from(vi_set((int32_t)pair));
 }
 SPECIALIZE vf vf_dot2(vf c, vp a, vp b)
 {
     return vf_fma(a.high, b.high, vf_fma(a.low, b.low, c));
 }
 #endif
+
+// To nearest even: add half of the last place kept, less one where it is even. (The NaN that arithmetic makes stays one.)
+SPECIALIZE void vf_store_bf16(void *p, vf x)
+{
+    vi bits = vf_bits(x), odd = vi_and(vi_right(bits, 16), vi_set(1));
+    vi_store_u16(p, vi_right(vi_add(bits, vi_add(vi_set(0x7fff), odd)), 16));
+}
 
 // The first n < VL values; the other lanes are 0.
 SPECIALIZE vf vf_load_n(const float *p, int32_t n)
