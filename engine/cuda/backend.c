@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Those that attention is compiled for.
+static bool has_head(int32_t head_dim)
+{
+    return head_dim > 0 && head_dim % 32 == 0 && (head_dim <= 128 || head_dim == 256);
+}
+
 static bool supports(void *self, const struct op *op, struct error *e)
 {
     (void)self;
@@ -22,8 +28,8 @@ static bool supports(void *self, const struct op *op, struct error *e)
         return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no attention sinks");
     if (op->kind == OP_ACT && op->in[1] < 0)
         return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no feed-forward without a gate");
-    if (op->kind == OP_ATTN && (op->dim[2] % 32 || op->dim[2] > 256))
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has heads of a multiple of 32 values up to 256, not %d",
+    if (op->kind == OP_ATTN && !has_head(op->dim[2]))
+        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has heads of 32, 64, 96, 128 or 256 values, not %d",
                          op->dim[2]);
     if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
         return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
@@ -141,16 +147,29 @@ static bool make_events(struct cuda *c, const struct plan *plan, struct error *e
     return true;
 }
 
-static bool check_plan(struct cuda *c, const struct plan *plan, struct error *e)
+// Kernels load 16 bytes of KV at a time, so the scales behind int8 values must leave what follows them aligned.
+static bool check_kv(const struct plan *plan, const struct kv_config *config, struct error *e)
+{
+    const enum dtype kv[] = {plan->kv_k, plan->kv_v};
+    for (int i = 0; i < 2; i++) {
+        if (kv[i] != DTYPE_BF16 && kv[i] != DTYPE_F16 && kv[i] != DTYPE_FP8 && kv[i] != DTYPE_INT8)
+            return error_set(e, ERROR_UNSUPPORTED, "the cuda backend keeps KV as bf16, f16, fp8 or int8, not %s",
+                             dtype_name(kv[i]));
+        if (kv[i] == DTYPE_INT8 && config->block_size % 8)
+            return error_set(e, ERROR_UNSUPPORTED, "int8 KV takes blocks of a multiple of 8 tokens, not %d",
+                             config->block_size);
+    }
+    return (config->n_blocks > 0 && config->block_size > 0) ||
+           error_set(e, ERROR_USAGE, "a KV pool of %d blocks of %d tokens", config->n_blocks, config->block_size);
+}
+
+static bool check_plan(struct cuda *c, const struct plan *plan, const struct kv_config *config, struct error *e)
 {
     for (int32_t i = 0; i < plan->n_ops; i++)
         if (!supports(c, &plan->op[i], e))
             return false;
-    const enum dtype kv[] = {plan->kv_k, plan->kv_v};
-    for (int i = 0; i < 2; i++)
-        if (kv[i] != DTYPE_BF16 && kv[i] != DTYPE_F16 && kv[i] != DTYPE_FP8 && kv[i] != DTYPE_INT8)
-            return error_set(e, ERROR_UNSUPPORTED, "the cuda backend keeps KV as bf16, f16, fp8 or int8, not %s",
-                             dtype_name(kv[i]));
+    if (!check_kv(plan, config, e))
+        return false;
     return c->n_tensors == plan->n_tensors ||
            error_set(e, ERROR_USAGE, "the cuda backend has not loaded the weights of '%s'", plan->model);
 }
@@ -159,10 +178,9 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
 {
     struct cuda *c = self;
     drop_plan(c);
-    if (!check_plan(c, plan, e))
+    if (!check_plan(c, plan, config, e))
         return false;
     c->config = *config;
-    c->table_stride = config->n_blocks;
     c->plan = plan; // for drop_plan, which frees as many events
     c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
     c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
@@ -183,11 +201,23 @@ static bool check_table(const struct cuda *c, const struct batch *b, int32_t seq
 {
     int32_t n = (b->ctx_len[seq] + b->block_size - 1) / b->block_size;
     const int32_t *table = b->table + (size_t)seq * (size_t)b->table_stride;
-    if (n > b->table_stride || n > c->table_stride)
+    if (n > b->table_stride || n > c->config.n_blocks)
         return error_set(e, ERROR_USAGE, "sequence %d has %d blocks, its table %d", seq, n, b->table_stride);
     for (int32_t i = 0; i < n; i++)
         if (table[i] < 0 || table[i] >= c->config.n_blocks)
             return error_set(e, ERROR_USAGE, "sequence %d names block %d of %d", seq, table[i], c->config.n_blocks);
+    return true;
+}
+
+static bool check_rows(const struct cuda *c, const struct batch *b, int32_t seq, struct error *e)
+{
+    for (int32_t r = b->seq_first[seq]; r < b->seq_first[seq + 1]; r++) {
+        if (b->pos[r] < 0 || b->pos[r] >= b->ctx_len[seq])
+            return error_set(e, ERROR_USAGE, "row %d stands at position %d of %d", r, b->pos[r], b->ctx_len[seq]);
+        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
+            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
+                             c->plan->vocab_size);
+    }
     return true;
 }
 
@@ -200,13 +230,15 @@ static bool check_batch(const struct cuda *c, const struct batch *b, struct erro
                          b->n_seqs, b->n_out, k->max_tokens, k->max_seqs, k->max_out);
     if (b->block_size != k->block_size || !b->table)
         return error_set(e, ERROR_USAGE, "blocks of %d tokens, loaded for %d", b->table ? b->block_size : 0, k->block_size);
+    if (b->seq_first[0] || b->seq_first[b->n_seqs] != b->n_tokens)
+        return error_set(e, ERROR_USAGE, "sequences have rows %d to %d, the step has %d", b->seq_first[0],
+                         b->seq_first[b->n_seqs], b->n_tokens);
     for (int32_t s = 0; s < b->n_seqs; s++)
-        if (!check_table(c, b, s, e))
+        if (!check_table(c, b, s, e) || !check_rows(c, b, s, e))
             return false;
-    for (int32_t r = 0; r < b->n_tokens; r++)
-        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
-            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
-                             c->plan->vocab_size);
+    for (int32_t i = 0; i < b->n_out; i++)
+        if (b->out_row[i] < 0 || b->out_row[i] >= b->n_tokens)
+            return error_set(e, ERROR_USAGE, "row %d is wanted of a step of %d", b->out_row[i], b->n_tokens);
     return true;
 }
 
@@ -268,6 +300,16 @@ static int32_t kv_heads(const struct plan *plan)
     return plan->n_kv_groups ? plan->kv_group[0].num_key_value_heads : 1;
 }
 
+// Blocks per sequence in the tables sent to the device: the fewest that hold the longest, in octaves, so that graphs can be
+// shared and a step does not copy what nobody reads.
+static int32_t stride_of(const struct cuda *c, int32_t max_ctx)
+{
+    int32_t blocks = (max_ctx - 1) / c->config.block_size + 1, stride = 32;
+    while (stride < blocks)
+        stride *= 2;
+    return stride < c->config.n_blocks ? stride : c->config.n_blocks;
+}
+
 static bool run(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e)
 {
     struct cuda *c = self;
@@ -279,6 +321,7 @@ static bool run(void *self, const struct plan *plan, const struct batch *batch, 
         return false;
     struct cuda_step step = {.cuda = c, .batch = batch, .shape = batch_shape_of(batch)};
     step.splits = cuda_attn_splits(batch->n_seqs, kv_heads(plan), step.shape.max_ctx, c->device.multiProcessorCount);
+    c->table_stride = stride_of(c, step.shape.max_ctx);
     c->steps++;
     return run_step(&step, trace, e);
 }

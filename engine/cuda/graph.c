@@ -1,5 +1,5 @@
 // Decode steps as graphs. What changes from step to step is read from device memory, so a graph serves every step of as many
-// sequences whose longest context is cut into as many splits.
+// sequences whose longest context is of the same octave.
 #include "engine/cuda/host.h"
 
 static void forget(struct cuda_graph *g)
@@ -56,14 +56,15 @@ bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t
     struct cuda *c = s->cuda;
     for (int32_t i = 0; i < c->n_graphs; i++) {
         struct cuda_graph *g = &c->graph[i];
-        if (g->exec && g->n_seqs == s->batch->n_seqs && g->splits == s->splits) {
+        if (g->exec && g->n_seqs == s->batch->n_seqs && g->splits == s->splits && g->table_stride == c->table_stride) {
             g->last_used = c->steps;
             *out = g->exec;
             return true;
         }
     }
     struct cuda_graph *g = place(c);
-    *g = (struct cuda_graph){.n_seqs = s->batch->n_seqs, .splits = s->splits, .last_used = c->steps};
+    *g = (struct cuda_graph){
+        .n_seqs = s->batch->n_seqs, .splits = s->splits, .table_stride = c->table_stride, .last_used = c->steps};
     if (!capture(s, n_spans, &g->exec, e))
         return false;
     *out = g->exec;

@@ -16,13 +16,13 @@ enum { CUDA_GRAPHS = 64, CUDA_MAX_SPLITS = 64, CUDA_WORKSPACE_BYTES = 32 << 20 }
 struct step_numbers {
     int32_t *token, *pos, *seq;             // [max_tokens]; seq: sequence of the row
     int32_t *seq_first, *ctx_len, *out_row; // [max_seqs + 1], [max_seqs], [max_out]
-    int32_t *table;                         // [max_seqs, table_stride]
+    int32_t *table;                         // [n_seqs, table_stride], room for all blocks of the pool each
 };
 
-// A decode step captured for a number of sequences and a number of splits of the context.
+// A decode step captured for a number of sequences, a number of splits of the context and a width of the tables.
 struct cuda_graph {
     cudaGraphExec_t exec;
-    int32_t n_seqs, splits;
+    int32_t n_seqs, splits, table_stride;
     uint64_t last_used;
 };
 
@@ -42,7 +42,7 @@ struct cuda {
     // The plan (backend.c).
     const struct plan *plan; // NULL: none
     struct kv_config config;
-    int32_t table_stride; // blocks a sequence may have: all of the pool
+    int32_t table_stride; // blocks a sequence has in this step's tables
     struct span *spans;   // [n_ops]
     uint8_t *activations;
     uint64_t *slot_offset, activation_bytes; // [n_slots]

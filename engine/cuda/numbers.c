@@ -14,7 +14,7 @@ static uint64_t lay_out(const struct cuda *c, int32_t *base, struct step_numbers
     n->seq_first = at, at += k->max_seqs + 1;
     n->ctx_len = at, at += k->max_seqs;
     n->out_row = at, at += k->max_out;
-    n->table = at, at += (size_t)k->max_seqs * (size_t)c->table_stride;
+    n->table = at, at += (size_t)k->max_seqs * (size_t)k->n_blocks;
     return (uint64_t)(at - base) * sizeof *at;
 }
 

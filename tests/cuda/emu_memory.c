@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, ALIGN = 256 };
+enum { PAGE = 4096, ALIGN = 256, POISONED = 1 << 20 };
 
 struct allocation {
     struct allocation *next;
@@ -48,20 +48,29 @@ bool emu_is_device(const void *p, size_t bytes)
     return false;
 }
 
+// Whoever reads what nobody wrote sees NaN. Of large allocations the ends alone: pages that are never touched cost nothing
+// when the map is protected.
+static void poison(char *data, size_t bytes)
+{
+    size_t end = bytes < 2 * POISONED ? bytes : POISONED;
+    memset(data, 0xff, end);
+    memset(data + bytes - end, 0xff, end);
+}
+
 static bool map(struct allocation *a)
 {
     size_t bytes = (a->bytes + ALIGN - 1) / ALIGN * ALIGN + !a->bytes * ALIGN;
 #ifdef __SANITIZE_ADDRESS__
     if (posix_memalign((void **)&a->data, ALIGN, bytes))
         return false;
-    memset(a->data, 0xff, bytes);
+    poison(a->data, bytes);
 #else
     a->map_bytes = (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
     a->map = mmap(NULL, a->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a->map == MAP_FAILED)
         return false;
     a->data = a->map + a->map_bytes - PAGE - bytes;
-    memset(a->data, 0xff, bytes);
+    poison(a->data, bytes);
     mprotect(a->map + a->map_bytes - PAGE, PAGE, PROT_NONE);
     if (!open_depth)
         protect(a, PROT_NONE);

@@ -77,15 +77,17 @@ static struct emu_op *copy_of(const struct emu_op *op)
 
 static void drain(struct CUstream_st *s, uint64_t to)
 {
+    if (s->ran >= to || !s->ops.head)
+        return;
+    emu_memory_open();
     while (s->ran < to && s->ops.head) {
         struct emu_op *op = s->ops.head;
         s->ops.head = op->next;
         s->ran++;
-        emu_memory_open();
         op->run(op);
-        emu_memory_close();
         free(op);
     }
+    emu_memory_close();
 }
 
 void emu_drain_all(void)
@@ -375,10 +377,13 @@ cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttr
         return emu_error(cudaErrorInvalidValue);
     if (what != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
-    if (value > EMU_SHARED_BYTES || n_raised == sizeof raised / sizeof *raised)
+    int i = 0;
+    while (i < n_raised && raised[i].kernel != kernel)
+        i++;
+    if (value > EMU_SHARED_BYTES || i == sizeof raised / sizeof *raised)
         return emu_error(cudaErrorInvalidValue);
-    raised[n_raised].kernel = kernel;
-    raised[n_raised++].bytes = value;
+    raised[i].kernel = kernel, raised[i].bytes = value;
+    n_raised += i == n_raised;
     return cudaSuccess;
 }
 
@@ -422,7 +427,22 @@ cudaError_t CUDARTAPI cudaPeekAtLastError(void)
 
 const char *CUDARTAPI cudaGetErrorName(cudaError_t e)
 {
-    return e ? "cudaError" : "cudaSuccess";
+    switch (e) {
+#define X(id)                                                                                                               \
+    case id: return #id;
+        X(cudaSuccess)
+        X(cudaErrorInvalidValue)
+        X(cudaErrorMemoryAllocation)
+        X(cudaErrorInvalidConfiguration)
+        X(cudaErrorInvalidDevice)
+        X(cudaErrorNoDevice)
+        X(cudaErrorLaunchFailure)
+        X(cudaErrorIllegalState)
+        X(cudaErrorNotReady)
+        X(cudaErrorStreamCaptureUnsupported)
+#undef X
+    default: return "cudaErrorUnknown";
+    }
 }
 
 const char *CUDARTAPI cudaGetErrorString(cudaError_t e)
