@@ -48,6 +48,7 @@ struct trace_row {
 struct trace {
     struct trace_row *row;
     int32_t n, capacity, n_dropped;
+    int64_t wall_ns; // of the step, where the backend has to tell it from the time that tracing takes; 0: it does not
 };
 void trace_add(struct trace *t, struct trace_row row); // accepts t == NULL
 
@@ -59,6 +60,9 @@ struct tensor {
     // Rows first .. first+count-1 to `out`, from any thread. What is read once in full may be dropped behind the reader.
     bool (*read)(void *ctx, int32_t first, int32_t count, void *out, struct error *e);
     void *ctx;
+    // Values as engine/load/random.c makes them of this stream: whoever can make the same need not read them.
+    bool is_random;
+    uint64_t random_stream;
 };
 bool tensor_read(const struct tensor *t, int32_t first, int32_t count, void *out, struct error *e); // whichever it is
 
@@ -72,9 +76,15 @@ struct kv_move {
     int32_t from_tier, to_tier, from_block, to_block; // tier 0: where attention reads
 };
 
+// What a device's own counters say of what ran; NaN: not counted.
+struct device_counts {
+    double dram_bytes, l2_bytes, tensor_flops;
+};
+
 struct backend {
     const char *name;
-    char note[192]; // of `auto`: why the device that seemed to be there is not used; "": nothing to say
+    char device[96]; // the device it is on, by its own name; "": this machine's CPUs
+    char note[192];  // of `auto`: why the device that seemed to be there is not used; "": nothing to say
     void *self;
     bool weightless; // computes nothing: load takes no weights (null, roofline)
     bool (*supports)(void *self, const struct op *op, struct error *e);
@@ -101,9 +111,17 @@ struct backend {
     // Logits of output row i of the last run: [vocab_size] f32.
     bool (*read)(void *self, int32_t out_row, float *logits, struct error *e);
 
+    // The device's own counters over all that runs between the two calls; never around what is timed or traced. NULL in
+    // backends that have none; false with the reason where there are some that may not or cannot be read here.
+    bool (*count_begin)(void *self, struct error *e);
+    bool (*count_end)(void *self, struct device_counts *out, struct error *e);
+    // How traces come about where they are less than they could be, in one line ("" otherwise); or NULL.
+    const char *(*tracing)(void *self);
+
     int64_t (*now_ns)(void *self); // wall clock, or simulated
     const char *(*kernel_name)(void *self, uint16_t kernel);
     uint64_t (*memory_bytes)(void *self); // held now: weights, KV, activations
+    uint64_t (*memory_free)(void *self);  // of the device; NULL: what it holds is this machine's memory
     void (*close)(void *self);
 };
 

@@ -130,6 +130,10 @@ static int32_t rows_at_once(const struct tensor *t)
 static bool send_matrix(struct upload *u, struct cuda_matrix *to, struct error *e)
 {
     const struct tensor *t = u->from;
+    if (t->is_random && t->dtype == DTYPE_BF16) // made where it is wanted, the same bits
+        return cuda_failed(
+            cuda_random_bf16(t->random_stream, t->cols, 0, t->rows, (bf16 *)(uintptr_t)to->data, u->cuda->stream),
+            "making random weights", e);
     int32_t step = rows_at_once(t);
     if (!step)
         return error_set(e, ERROR_UNSUPPORTED, "rows of %d values are longer than the cuda backend takes", t->cols);

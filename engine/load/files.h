@@ -48,6 +48,7 @@ bool model_locate(const struct model *m, const struct tensor_spec *spec, struct 
 bool model_tensor_name(const struct model *m, const struct tensor_spec *spec, char *out, int size);
 
 // Fills rows first .. first+count-1 of tensor number `id` of the plan at `row` (random.c), the same for any division.
+uint64_t random_stream(uint64_t seed, int32_t id); // which its values are a function of, with their type and place
 void random_fill(const struct tensor_spec *t, int32_t id, uint64_t seed, int32_t first, int32_t count, void *row);
 
 // A type is computed with if it converts to f32, and can be converted to if it converts from f32 (weights.c).

@@ -136,13 +136,18 @@ static void fill_row(const struct tensor_spec *t, void *row, uint64_t stream, ui
     }
 }
 
+uint64_t random_stream(uint64_t seed, int32_t id)
+{
+    return rng_at(seed, (uint64_t)id);
+}
+
 void random_fill(const struct tensor_spec *t, int32_t id, uint64_t seed, int32_t first, int32_t count, void *row)
 {
     if (t->rows == 1) {
         fill_vector(t, row);
         return;
     }
-    uint64_t stream = rng_at(seed, (uint64_t)id), words = (uint64_t)t->cols; // at least as many as a row draws
+    uint64_t stream = random_stream(seed, id), words = (uint64_t)t->cols; // at least as many as a row draws
     uint64_t row_bytes = dtype_row_bytes((enum dtype)t->dtype, (uint64_t)t->cols);
     for (int32_t i = 0; i < count; i++)
         fill_row(t, (uint8_t *)row + (uint64_t)i * row_bytes, stream, (uint64_t)(first + i) * words);

@@ -359,8 +359,13 @@ bool weights_open(struct weights *w, const struct model *m, const struct plan *p
         const struct tensor_spec *t = &s->spec[i];
         s->reader[i] = (struct reader){s, i};
         s->unread[i] = t->rows;
-        w->tensor[i] = (struct tensor){
-            .dtype = (enum dtype)t->dtype, .rows = t->rows, .cols = t->cols, .read = read_rows, .ctx = &s->reader[i]};
+        w->tensor[i] = (struct tensor){.dtype = (enum dtype)t->dtype,
+                                       .rows = t->rows,
+                                       .cols = t->cols,
+                                       .read = read_rows,
+                                       .ctx = &s->reader[i],
+                                       .is_random = m->format == MODEL_RANDOM,
+                                       .random_stream = random_stream(seed, i)};
     }
     advise(s, 0, MADV_WILLNEED);
     return true;
