@@ -2,7 +2,6 @@
 
 #include "bench/sysfile.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,60 +68,20 @@ void energy_open(struct energy *x, const char *root)
         snprintf(x->absent, sizeof x->absent, "this machine shows no RAPL (/sys/class/powercap)");
 }
 
-// The device that CUDA calls number `device`: the list names indices or UUIDs.
-static int find_gpu(const struct nvml *nvml, int32_t device, const char *visible, void **out)
-{
-    const char *p = visible && *visible ? visible : NULL;
-    char name[96], *end;
-    for (int32_t i = 0; p && i < device; i++)
-        p = strchr(p, ',') ? strchr(p, ',') + 1 : "";
-    if (!p)
-        return nvml->device_by_index((unsigned)device, out);
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);
-    unsigned long index = strtoul(name, &end, 10);
-    return *name && !*end ? nvml->device_by_index((unsigned)index, out) : nvml->device_by_uuid(name, out);
-}
-
 void energy_use_gpu(struct energy *x, const struct nvml *nvml, int32_t device, const char *visible)
 {
     *x = (struct energy){.nvml = *nvml, .window_ns = GPU_WINDOW_NS};
-    void *gpu = NULL;
-    int result = nvml->init();
-    if (!result)
-        result = find_gpu(nvml, device, visible, &gpu);
-    if (!result)
-        result = nvml->energy_mJ(gpu, &x->gpu_last_mJ);
+    void *gpu = nvml_device(nvml, device, visible, x->absent);
+    int result = gpu ? nvml->energy_mJ(gpu, &x->gpu_last_mJ) : 0;
     x->gpu = result ? NULL : gpu;
     if (result)
         snprintf(x->absent, sizeof x->absent, "NVML: %.80s", nvml->error_text(result));
 }
 
-// A symbol of a library is an object pointer; POSIX lets it be a function's.
-static void *symbol(void *library, const char *name, bool *ok)
-{
-    void *found = dlsym(library, name);
-    *ok &= found != NULL;
-    return found;
-}
-
-static bool load_nvml(struct nvml *n, const char *name)
-{
-    void *library = dlopen(name ? name : "libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    bool ok = library != NULL;
-    if (!ok)
-        return false;
-    *(void **)&n->init = symbol(library, "nvmlInit_v2", &ok);
-    *(void **)&n->device_by_index = symbol(library, "nvmlDeviceGetHandleByIndex_v2", &ok);
-    *(void **)&n->device_by_uuid = symbol(library, "nvmlDeviceGetHandleByUUID", &ok);
-    *(void **)&n->energy_mJ = symbol(library, "nvmlDeviceGetTotalEnergyConsumption", &ok);
-    *(void **)&n->error_text = symbol(library, "nvmlErrorString", &ok);
-    return ok; // it stays loaded as long as the process: the driver's threads live in it
-}
-
 void energy_open_gpu(struct energy *x, const char *library, int32_t device, const char *visible)
 {
     struct nvml nvml;
-    if (load_nvml(&nvml, library))
+    if (nvml_load(&nvml, library))
         energy_use_gpu(x, &nvml, device, visible);
     else
         *x = (struct energy){.absent = "no NVML (libnvidia-ml.so.1)"};

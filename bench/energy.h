@@ -3,18 +3,7 @@
 #ifndef BENCH_ENERGY_H
 #define BENCH_ENERGY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-// What is used of libnvidia-ml. Results are 0 where they succeed; energy is in mJ since the driver was loaded (Volta and
-// later).
-struct nvml {
-    int (*init)(void);
-    int (*device_by_index)(unsigned index, void **device);
-    int (*device_by_uuid)(const char *uuid, void **device);
-    int (*energy_mJ)(void *device, unsigned long long *out);
-    const char *(*error_text)(int result);
-};
+#include "bench/nvml.h"
 
 enum { ENERGY_ZONES = 32 };
 struct energy {

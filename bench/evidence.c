@@ -61,11 +61,25 @@ static void put_energy(struct result *r, const struct row_context *c, const stru
         add_absent(r, "energy_J: ", c->energy->absent);
 }
 
+static void put_device(struct result *r, const struct subject *s)
+{
+    r->dram_bytes = s->device.dram_bytes;
+    r->l2_bytes = s->device.l2_bytes;
+    r->tensor_flops = s->device.tensor_flops;
+    r->gpu_MHz = s->gpu.clock_MHz, r->gpu_W = s->gpu.power_W, r->gpu_C = s->gpu.temperature_C;
+    gpu_limits_print(s->gpu.limits, r->gpu_limits);
+    if (*s->not_counted)
+        add_absent(r, "dram_bytes to tensor_flops: ", s->not_counted);
+    if (*s->tracing)
+        add_absent(r, "traces: ", s->tracing);
+}
+
 void row_counted(struct result *r, const struct row_context *c, const struct subject *s)
 {
     put_probes(r, c, s);
     put_disturbance(r, c, s);
     put_counters(r, c, s);
+    put_device(r, s);
     put_energy(r, c, s);
     if (c->watch && s->disturbance.waited_ns < 0)
         add_absent(r, "waited_share: ", "no /proc/self/task/*/schedstat");
@@ -105,6 +119,7 @@ void row_evidence(const struct result *r, const struct row_context *c, const str
         .arithmetic = r->arithmetic_share,
         .arithmetic_drift = r->arithmetic_drift,
         .read = r->read_share,
+        .gpu_limits = gpu_limits_throttle(s->gpu.limits) ? r->gpu_limits : NULL,
         .memory_limited = !strcmp(r->limit, "bandwidth"),
         .step_bytes = s->has_price ? (double)s->price.stream_bytes : NAN,
         .kept_bytes = kept_bytes(c, s),

@@ -21,7 +21,8 @@ enum { TRACE_FILE_SAMPLES = 3 };
 
 void subject_init(struct subject *s, const struct point *point)
 {
-    *s = (struct subject){.point = point, .energy_J = NAN};
+    *s = (struct subject){.point = point, .energy_J = NAN, .device = {NAN, NAN, NAN}};
+    gpu_state_init(&s->gpu);
     for (int i = 0; i < COUNTER_COUNT; i++)
         s->counted[i] = NAN;
 }
@@ -283,6 +284,8 @@ static bool take_samples(struct bench *b, struct subject *s, const struct measur
             !run_sample(b, s->point, &ns, e))
             return false;
         add_sample(s, (double)ns, rate);
+        if (b->energy && b->energy->gpu)
+            gpu_state_look(&s->gpu, &b->energy->nvml, b->energy->gpu);
         last_ns = ns;
         s->sampled_ns += clock_ns() - begin;
         if (s->n_samples < want)
@@ -307,14 +310,14 @@ static bool trace_step(struct bench *b, struct subject *s, int32_t i, const stru
     const struct point *p = s->point;
     struct batch batch;
     int32_t context = point_step_context(p, i);
-    b->trace.n = b->trace.n_dropped = 0;
+    b->trace.n = b->trace.n_dropped = 0, b->trace.wall_ns = 0;
     prepare_step(b, p, i);
     if (b->counters)
         counters_start(b->counters);
     int64_t begin = now(b);
     if (!engine_step(b->engine, b->steps, p->batch, &b->trace, e))
         return false;
-    *wall_ns += now(b) - begin;
+    *wall_ns += b->trace.wall_ns ? b->trace.wall_ns : now(b) - begin;
     if (b->counters)
         counters_stop(b->counters, s->counted);
     if (b->trace.n_dropped)
@@ -350,6 +353,28 @@ static bool take_trace(struct bench *b, struct subject *s, const struct measure_
 static bool wants_trace(const struct subject *s, const struct hardware *hw)
 {
     return hw && !*s->failure && (s->n_blocks == N_BLOCKS || s->sample_ns[s->n_samples - 1] < LONG_NS);
+}
+
+// What the device's own counters say of one more sample, apart from all that is timed or traced. Counters that are refused
+// are absent, with the reason; the measurement goes on.
+static bool take_counts(struct bench *b, struct subject *s, struct error *e)
+{
+    const struct backend *device = b->engine->backend;
+    struct error why = {0};
+    int64_t ns;
+    if (device->tracing)
+        snprintf(s->tracing, sizeof s->tracing, "%.150s", device->tracing(device->self));
+    if (!device->count_begin)
+        return true;
+    if (device->count_begin(device->self, &why)) {
+        bool ran = run_sample(b, s->point, &ns, e);
+        if (!device->count_end(device->self, &s->device, &why))
+            s->device = (struct device_counts){NAN, NAN, NAN};
+        if (!ran)
+            return false;
+    }
+    snprintf(s->not_counted, sizeof s->not_counted, "%.150s", why.message);
+    return true;
 }
 
 // Samples back to back, since energy counters are slow.
@@ -430,7 +455,7 @@ static bool visit(struct bench *b, struct subject *s, const struct measure_limit
     if (wants_trace(s, hw) && !take_trace(b, s, limits, hw, e))
         return false;
     bool last = s->n_blocks == N_BLOCKS && !*s->failure;
-    return !last || (take_energy(b, s, limits, e) && take_trace_file(b, s, limits, hw, e));
+    return !last || (take_counts(b, s, e) && take_energy(b, s, limits, e) && take_trace_file(b, s, limits, hw, e));
 }
 
 bool bench_visit(struct bench *b, struct subject *s, const struct measure_limits *limits, const struct hardware *hw,

@@ -48,6 +48,10 @@ struct subject {
     int32_t n_edges;
     double counted[COUNTER_COUNT]; // in the last traced sample; NaN: absent
     double energy_J;               // of one sample; NaN: not told
+    struct device_counts device;   // of one sample, by the backend's own counters
+    struct gpu_state gpu;          // after its samples
+    char not_counted[160];         // why there are no such counts, or ""
+    char tracing[160];             // what the backend says of its traces
     char failure[320];             // why the point was given up, or ""
 };
 void subject_init(struct subject *s, const struct point *point);

@@ -100,11 +100,19 @@ enum { RESULT_SCHEMA_VERSION = 1 };
     X(llc_misses, real, "", "misses of the last-level cache, likewise")                                                     \
     X(page_faults, real, "", "page faults of the same sample")                                                              \
     X(context_switches, real, "", "context switches of the same sample")                                                    \
+    X(dram_bytes, real, "B", "cuda: bytes that the device's memory moved in one sample of its own, by its counters")        \
+    X(l2_bytes, real, "B", "bytes that its L2 moved, likewise")                                                             \
+    X(tensor_flops, real, "FLOP", "operations of its tensor cores (bf16, on Hopper also fp8), likewise")                    \
+    X(gpu_MHz, real, "MHz", "cuda: the lowest clock seen after a sample, by NVML")                                          \
+    X(gpu_W, real, "W", "the highest power, likewise")                                                                      \
+    X(gpu_C, real, "C", "the highest temperature, likewise")                                                                \
+    X(gpu_limits, text, "",                                                                                                 \
+      "what held its clock down then: power-cap, hardware, sync-boost, software-heat, hardware-heat, power-brake")          \
     X(energy_J, real, "J",                                                                                                  \
       "energy of one sample, over samples back to back that are not timed: processors and memory by RAPL, on cuda the GPU " \
       "by NVML")                                                                                                            \
     X(token_energy_J, real, "J", "energy_J per token, counted as tokens_per_s does")                                        \
-    X(absent, text, "", "what this machine does not count, with the reason")                                                \
+    X(absent, text, "", "what this machine does not count or trace, with the reason")                                       \
     X(kv_bytes_per_token, count, "B", "KV of one token of one sequence, all layers")                                        \
     X(model_bytes, count, "B", "weights in memory")                                                                         \
     X(load_ns, count, "ns", "from opened files to weights in memory")                                                       \

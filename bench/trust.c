@@ -110,6 +110,8 @@ static void judge_clock(const struct evidence *x, struct judgement *j)
 {
     if (x->clock_drift < TRUST_CLOCK_DRIFT)
         flag(j, TRUST_THROTTLED, "the clock fell to %.0f %% of what it was", 100 * x->clock_drift);
+    if (x->gpu_limits)
+        flag(j, TRUST_THROTTLED, "the GPU's clock was held down (%s)", x->gpu_limits);
     if (j->codes & 1u << TRUST_CONTENDED)
         return;
     if (x->arithmetic < TRUST_SLOW_CLOCK)

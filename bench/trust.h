@@ -55,6 +55,7 @@ struct evidence {
     double clock_drift;                       // cpufreq: lowest over first
     double arithmetic, arithmetic_drift;      // probe over its ceiling; last block's over the first's
     double read;                              // probe over its ceiling
+    const char *gpu_limits;                   // what held a GPU's clock down, where that throttles it; or NULL
     bool memory_limited;                      // the roof says that main memory limits it
     double step_bytes, kept_bytes;            // weights and KV of a step, and how many caches keep until the next
 };

@@ -112,7 +112,53 @@ static const char *fake_text(int result)
     return result == 6 ? "Not Found" : "Driver Not Loaded";
 }
 
-static const struct nvml FAKE = {fake_init, fake_by_index, fake_by_uuid, fake_energy, fake_text};
+// What its sensors say; negative: they say nothing.
+static struct {
+    int MHz, mW, C;
+    unsigned long long limits;
+} sensor;
+
+static int fake_number(int value, unsigned *out)
+{
+    *out = (unsigned)value;
+    return value < 0;
+}
+
+static int fake_clock(void *d, int which, unsigned *out)
+{
+    assert_true(d == &device[0] && which == 1);
+    return fake_number(sensor.MHz, out);
+}
+
+static int fake_power(void *d, unsigned *out)
+{
+    (void)d;
+    return fake_number(sensor.mW, out);
+}
+
+static int fake_temperature(void *d, int which, unsigned *out)
+{
+    (void)d;
+    assert_int_equal(which, 0);
+    return fake_number(sensor.C, out);
+}
+
+static int fake_reasons(void *d, unsigned long long *out)
+{
+    (void)d;
+    *out = sensor.limits;
+    return sensor.MHz < 0;
+}
+
+static const struct nvml FAKE = {.init = fake_init,
+                                 .device_by_index = fake_by_index,
+                                 .device_by_uuid = fake_by_uuid,
+                                 .energy_mJ = fake_energy,
+                                 .clock_MHz = fake_clock,
+                                 .power_mW = fake_power,
+                                 .temperature_C = fake_temperature,
+                                 .clock_reasons = fake_reasons,
+                                 .error_text = fake_text};
 
 static void expect_gpu(int32_t number, const char *visible, int index)
 {
@@ -149,6 +195,35 @@ static void test_gpu(void **state)
     assert_false(energy_told(&x));
 }
 
+static void look(struct gpu_state *s, int MHz, int mW, int C, unsigned long long limits)
+{
+    sensor.MHz = MHz, sensor.mW = mW, sensor.C = C, sensor.limits = limits;
+    gpu_state_look(s, &FAKE, &device[0]);
+}
+
+static void test_gpu_state(void **state)
+{
+    (void)state;
+    struct gpu_state s;
+    char text[128];
+    gpu_state_init(&s);
+    look(&s, -1, -1, -1, 0x40); // nothing is told
+    assert_true(isnan(s.clock_MHz) && isnan(s.power_W) && isnan(s.temperature_C) && !s.limits);
+    look(&s, 1980, 650500, 61, 0x1); // idle says nothing of a limit
+    look(&s, 1755, 698000, 64, 0x4);
+    look(&s, 1900, 640000, 63, 0);
+    assert_true(s.clock_MHz == 1755 && s.power_W == 698 && s.temperature_C == 64);
+    gpu_limits_print(s.limits, text);
+    assert_string_equal(text, "power-cap");
+    assert_false(gpu_limits_throttle(s.limits)); // the ceilings were measured under it, too
+    look(&s, 1200, 500000, 88, 0x20);
+    gpu_limits_print(s.limits, text);
+    assert_string_equal(text, "power-cap software-heat");
+    assert_true(gpu_limits_throttle(s.limits));
+    gpu_limits_print(~0ull, text);
+    assert_string_equal(text, "power-cap hardware sync-boost software-heat hardware-heat power-brake");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_counter_that_goes_away, make_root, remove_root),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_gpu),
+        cmocka_unit_test(test_gpu_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

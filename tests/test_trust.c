@@ -49,6 +49,17 @@ static void test_quiet_is_ok(void **state)
     assert_string_equal(trust_verdict(j.codes), "ok");
 }
 
+// Where the GPU says what held its clock down, that is believed whatever else ran.
+static void test_a_gpu_held_down(void **state)
+{
+    (void)state;
+    struct evidence x = quiet();
+    x.gpu_limits = "hardware-heat";
+    expect(&x, BIT(THROTTLED), "hardware-heat");
+    x.affinity_changed = true;
+    expect(&x, BIT(THROTTLED) | BIT(CONTENDED), "hardware-heat");
+}
+
 // The same machine with a busy loop on one of the CPUs, then with a memory hog, then with all threads moved to one CPU.
 static void test_disturbed_runs(void **state)
 {
@@ -197,9 +208,10 @@ static void test_codes_as_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quiet_is_ok), cmocka_unit_test(test_disturbed_runs), cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_steal),       cmocka_unit_test(test_clock),          cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_samples),     cmocka_unit_test(test_unknown),        cmocka_unit_test(test_codes_as_text),
+        cmocka_unit_test(test_a_gpu_held_down), cmocka_unit_test(test_quiet_is_ok), cmocka_unit_test(test_disturbed_runs),
+        cmocka_unit_test(test_contention),      cmocka_unit_test(test_steal),       cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_memory),          cmocka_unit_test(test_samples),     cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_codes_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
