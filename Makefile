@@ -98,6 +98,8 @@ CUDA ?= $(if $(NVCC),1,0)
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_HOST := $(filter-out engine/cuda/open.c engine/cuda/cover.c,$(wildcard engine/cuda/*.c))
 CUDA_KERNELS := $(wildcard engine/cuda/*.cu)
+# cupti_profiler_host.h of 13.0 includes C++'s <string>, of which it uses nothing: C finds an empty one.
+CUDA_INCLUDE := -isystem engine/cuda/compat -isystem $(CUDA_HOME)/include
 CUDA_ARCHS := 80 90 100
 EMU_OBJECTS := $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(CUDA_KERNELS:%.cu=$(BUILD)/emu/%.cu.o) \
                $(patsubst %.c,$(BUILD)/emu/%.o,$(wildcard tests/cuda/emu_*.c))
@@ -105,7 +107,7 @@ CUDA_TESTS := $(if $(filter 1,$(CUDA)),$(patsubst %.c,$(BUILD)/%,$(wildcard test
 $(BUILD)/emu/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc  )
-	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CUDA_INCLUDE) $(CFLAGS) -c $< -o $@
 $(BUILD)/emu/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,c++ )

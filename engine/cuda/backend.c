@@ -1,12 +1,13 @@
 // struct backend on a CUDA device: load, open, run. Decode steps without a trace are graphs; others are enqueued span by
 // span, a traced one with an event at every edge.
-#include "engine/cuda/host.h"
+#include "engine/cuda/instruments.h"
 
 #include "engine/base/rng.h"
 #include "engine/base/units.h"
-#include "engine/cuda/cuda.h"
+#include "engine/cuda/ceilings.h"
 #include "engine/slots.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,9 +271,9 @@ static bool write_trace(struct cuda *c, int32_t n_spans, int64_t begin_ns, struc
 }
 
 // A decode step whose every row is wanted, or none of a prompt's: its launches depend on n_seqs and splits alone.
-static bool is_graph(const struct cuda_step *s, const struct trace *trace)
+static bool is_graph(const struct cuda_step *s)
 {
-    return !trace && s->shape.max_rows == 1 && s->batch->n_out == s->batch->n_tokens;
+    return s->shape.max_rows == 1 && s->batch->n_out == s->batch->n_tokens;
 }
 
 static bool run_step(const struct cuda_step *s, struct trace *trace, struct error *e)
@@ -281,7 +282,14 @@ static bool run_step(const struct cuda_step *s, struct trace *trace, struct erro
     int64_t begin = clock_ns();
     int32_t n = cuda_cover(NULL, c->plan, &s->shape, c->spans);
     cudaGraphExec_t graph = NULL;
-    if (is_graph(s, trace) &&
+    c->n_out = 0;
+    if (trace && cuda_records_open(c)) {
+        if (!cuda_records_step(s, n, is_graph(s), trace, e))
+            return false;
+        c->n_out = s->batch->n_out;
+        return true;
+    }
+    if (!trace && is_graph(s) &&
         !cuda_graph_find(s, n, &graph, e)) // before the numbers are sent: a capture takes only launches
         return false;
     cudaError_t failed = cuda_numbers_send(c, s->batch);
@@ -323,7 +331,10 @@ static bool run(void *self, const struct plan *plan, const struct batch *batch, 
     step.splits = cuda_attn_splits(batch->n_seqs, kv_heads(plan), step.shape.max_ctx, c->device.multiProcessorCount);
     c->table_stride = stride_of(c, step.shape.max_ctx);
     c->steps++;
-    return run_step(&step, trace, e);
+    cuda_range_push(&step.shape);
+    bool ok = run_step(&step, trace, e);
+    cuda_range_pop();
+    return ok;
 }
 
 static bool check_block(const struct cuda *c, int32_t block, struct error *e)
@@ -391,17 +402,32 @@ static uint64_t memory_bytes(void *self)
     return c->weight_bytes + c->kv_bytes + c->scratch_bytes + CUDA_WORKSPACE_BYTES;
 }
 
-static void close_backend(void *self)
+void cuda_close_device(struct cuda *c)
 {
-    struct cuda *c = self;
-    drop_plan(c);
-    cuda_drop_weights(c);
     if (c->blas)
         (void)cublasDestroy(c->blas);
     if (c->workspace)
         (void)cudaFree(c->workspace);
     if (c->stream)
         (void)cudaStreamDestroy(c->stream);
+}
+
+static uint64_t memory_free(void *self)
+{
+    size_t available, total;
+    (void)self;
+    return cudaMemGetInfo(&available, &total) ? 0 : available;
+}
+
+static void close_backend(void *self)
+{
+    struct cuda *c = self;
+    struct device_counts unwanted;
+    if (c->counters)
+        (void)cuda_count_end(c, &unwanted, NULL);
+    drop_plan(c);
+    cuda_drop_weights(c);
+    cuda_close_device(c);
     free(c);
 }
 
@@ -422,7 +448,7 @@ static bool check_device(struct cuda *c, int32_t device, struct error *e)
 }
 
 // The handle's workspace is ours, so that capturing a graph allocates nothing.
-static bool open_device(struct cuda *c, int32_t device, struct error *e)
+bool cuda_open_device(struct cuda *c, int32_t device, struct error *e)
 {
     return check_device(c, device, e) &&
            cuda_failed(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream", e) &&
@@ -445,14 +471,20 @@ static bool open_backend(struct backend *out, const struct backend_options *opti
                             .move = move,
                             .fill = fill,
                             .read = read_logits,
+                            .count_begin = cuda_count_begin,
+                            .count_end = cuda_count_end,
+                            .tracing = cuda_tracing,
                             .now_ns = now_ns,
                             .kernel_name = cuda_kernel_name,
                             .memory_bytes = memory_bytes,
+                            .memory_free = memory_free,
                             .close = close_backend};
     if (!c)
         return error_set(e, ERROR_MEMORY, "no memory for the cuda backend");
-    if (open_device(c, options->device, e))
+    if (cuda_open_device(c, options->device, e)) {
+        snprintf(out->device, sizeof out->device, "%.90s", c->device.name);
         return true;
+    }
     close_backend(c);
     *out = (struct backend){0};
     return false;
@@ -460,7 +492,7 @@ static bool open_backend(struct backend *out, const struct backend_options *opti
 
 __attribute__((visibility("default"))) const struct cuda_plugin *kvbench_cuda_plugin_1(void)
 {
-    static struct cuda_plugin plugin = {.abi = CUDA_PLUGIN_ABI, .open = open_backend};
+    static struct cuda_plugin plugin = {.abi = CUDA_PLUGIN_ABI, .open = open_backend, .ceilings = cuda_ceilings_measure};
     plugin.bytes = cuda_plugin_bytes();
     return &plugin;
 }

@@ -1,6 +1,6 @@
 // Decode steps as graphs. What changes from step to step is read from device memory, so a graph serves every step of as many
 // sequences whose longest context is of the same octave.
-#include "engine/cuda/host.h"
+#include "engine/cuda/instruments.h"
 
 static void forget(struct cuda_graph *g)
 {
@@ -29,21 +29,24 @@ static struct cuda_graph *place(struct cuda *c)
     return oldest;
 }
 
-static cudaError_t enqueue(const struct cuda_step *s, int32_t n_spans)
+cudaError_t cuda_enqueue(const struct cuda_step *s, int32_t n_spans)
 {
     cudaError_t e = cudaSuccess;
-    for (int32_t i = 0; i < n_spans && !e; i++)
+    for (int32_t i = 0; i < n_spans && !e; i++) {
+        cuda_records_span(s->cuda, i);
         e = cuda_walk_span(s, &s->cuda->spans[i]);
+    }
+    cuda_records_span(s->cuda, -1);
     return e;
 }
 
-static bool capture(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e)
+bool cuda_graph_capture(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e)
 {
     cudaStream_t stream = s->cuda->stream;
     cudaGraph_t graph = NULL;
     if (!cuda_failed(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a step", e))
         return false;
-    cudaError_t walked = enqueue(s, n_spans), ended = cudaStreamEndCapture(stream, &graph);
+    cudaError_t walked = cuda_enqueue(s, n_spans), ended = cudaStreamEndCapture(stream, &graph);
     bool ok = cuda_failed(walked ? walked : ended, "capturing a step", e) &&
               cuda_failed(cudaGraphInstantiate(out, graph, 0), "making a graph of a step", e);
     if (graph)
@@ -65,7 +68,7 @@ bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t
     struct cuda_graph *g = place(c);
     *g = (struct cuda_graph){
         .n_seqs = s->batch->n_seqs, .splits = s->splits, .table_stride = c->table_stride, .last_used = c->steps};
-    if (!capture(s, n_spans, &g->exec, e))
+    if (!cuda_graph_capture(s, n_spans, &g->exec, e))
         return false;
     *out = g->exec;
     return true;

@@ -64,6 +64,11 @@ struct cuda {
     uint64_t steps;
     cudaEvent_t *event; // [n_ops + 1] span edges of a traced step
     int32_t n_out;      // of the last step
+
+    // What looks at steps (instruments.c).
+    struct activity *records;       // while a step is recorded
+    struct cuda_counters *counters; // while counters count
+    char tracing[200];              // why steps cannot be recorded, "": they can
 };
 
 // One step as the walk sees it.
@@ -78,6 +83,10 @@ struct cuda_step {
 // the weights".
 bool cuda_failed(cudaError_t e, const char *what, struct error *out); // returns e == cudaSuccess
 bool cuda_blas_failed(cublasStatus_t s, const char *what, struct error *out);
+
+// backend.c: the device, its stream and cuBLAS of a zeroed structure; close accepts what open has left.
+bool cuda_open_device(struct cuda *c, int32_t device, struct error *e);
+void cuda_close_device(struct cuda *c);
 
 // memory.c: allocations with the sizes in the message where they fail.
 bool cuda_allocate(void **out, uint64_t bytes, const char *what, struct error *e);
@@ -101,6 +110,8 @@ cudaError_t cuda_walk_span(const struct cuda_step *s, const struct span *span);
 
 // graph.c: a decode step of this shape as a graph, captured when first asked for; NULL: it cannot be (walk it).
 bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e);
+bool cuda_graph_capture(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e); // anew
+cudaError_t cuda_enqueue(const struct cuda_step *s, int32_t n_spans); // its spans, one launch after another
 void cuda_graphs_free(struct cuda *c);
 
 #endif
