@@ -1,0 +1,103 @@
+// Sampling without sorting. Candidates have an order (the likeliest first, the lower id of equals; or by id where nothing is
+// cut), and all that sampler.c does is to find the shortest beginning of it that has top_k candidates, or a mass of top_p,
+// or more mass than was drawn. Each is found by halving the range of keys, a pass over the row per bit; sums are in double
+// and in a fixed order, so that a draw is reproducible. One block per row, after argmax has left the best id in id[].
+#include "engine/cuda/values.h"
+
+enum { THREADS = 1024, ID_BITS = 24 };
+#define ONE_BITS 0x3f800000u // of 1.0f, the largest weight
+
+struct row {
+    const float *x;
+    int n;
+    float best, temperature;
+    bool by_id;
+};
+
+struct measure {
+    double mass;
+    int count;
+};
+
+// exp((x - best) / temperature), as sampler.c has it: 0 for NaN and what could never be drawn.
+static __device__ __forceinline__ float weight_of(const struct row &r, int i)
+{
+    float w = expf((r.x[i] - r.best) / r.temperature);
+    return w > 0 ? w : 0;
+}
+
+static __device__ __forceinline__ uint64_t key_of(const struct row &r, float weight, int i)
+{
+    return r.by_id ? (uint64_t)i : (uint64_t)(ONE_BITS - __float_as_uint(weight)) << ID_BITS | (uint64_t)i;
+}
+
+// Of the candidates up to `key`, the same in every thread.
+static __device__ struct measure measure_to(const struct row &r, uint64_t key, struct measure *part)
+{
+    struct measure m = {0, 0}, sum = {0, 0};
+    for (int i = threadIdx.x; i < r.n; i += THREADS) {
+        float w = weight_of(r, i);
+        if (w > 0 && key_of(r, w, i) <= key)
+            m.mass += (double)w, m.count++;
+    }
+    UNROLL
+    for (int step = 16; step; step >>= 1) {
+        m.mass += __shfl_xor_sync(0xffffffffu, m.mass, step);
+        m.count += __shfl_xor_sync(0xffffffffu, m.count, step);
+    }
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = m;
+    __syncthreads();
+    for (int i = 0; i < THREADS / 32; i++)
+        sum.mass += part[i].mass, sum.count += part[i].count;
+    __syncthreads();
+    return sum;
+}
+
+// The least key up to `last` at which enough is reached; `last` where nothing before it suffices.
+static __device__ uint64_t shortest(const struct row &r, uint64_t last, int count, double mass, bool beyond,
+                                    struct measure *part)
+{
+    uint64_t low = 0, high = last;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        struct measure m = measure_to(r, middle, part);
+        bool enough = m.count >= count && (beyond ? m.mass > mass : m.mass >= mass);
+        if (enough)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    sample_kernel(const float *x, int n, float temperature, int top_k, float top_p, const float *u, int32_t *id)
+{
+    __shared__ struct measure part[THREADS / 32];
+    const float *logits = x + (size_t)blockIdx.x * n;
+    struct row r = {logits, n, logits[id[blockIdx.x]], temperature, !top_k && !(top_p < 1)};
+    uint64_t last = r.by_id ? (uint64_t)n : (uint64_t)ONE_BITS << ID_BITS | ((1u << ID_BITS) - 1);
+    struct measure all = measure_to(r, last, part);
+    if (!all.count) // an infinite logit, or none that is a number: what argmax says
+        return;
+    if (top_k && top_k < all.count)
+        last = shortest(r, last, top_k, 0, false, part);
+    if (top_p < 1)
+        last = shortest(r, last, 1, (double)top_p * measure_to(r, last, part).mass, false, part);
+    all = measure_to(r, last, part);
+    uint64_t drawn = shortest(r, last, 1, (double)u[blockIdx.x] * all.mass, true, part);
+    if (threadIdx.x == 0)
+        id[blockIdx.x] = (int32_t)(drawn & ((1u << ID_BITS) - 1));
+}
+
+cudaError_t cuda_sample(const float *x, int32_t rows, int32_t n, float temperature, int32_t top_k, float top_p,
+                        const float *u, int32_t *id, void *scratch, cudaStream_t stream)
+{
+    if (n < 1 || n >= 1 << ID_BITS || top_k < 0 || !(top_p > 0) || !(temperature >= 0))
+        return cudaErrorInvalidValue;
+    cudaError_t e = cuda_argmax(x, rows, n, id, scratch, stream);
+    return e || temperature == 0
+               ? e
+               : CUDA_LAUNCH(sample_kernel, dim3(rows), dim3(THREADS), 0, stream, x, n, temperature, top_k, top_p, u, id);
+}

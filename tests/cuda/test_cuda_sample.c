@@ -1,0 +1,179 @@
+// Tokens chosen on the device are those that engine/sampler.c chooses, and random weights those of engine/load/random.c, bit
+// for bit.
+#include "engine/base/rng.h"
+#include "engine/cuda/kernels.h"
+#include "engine/load/files.h"
+#include "engine/token_source.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 3, WIDTH = 777 };
+
+static uint64_t random_state = 7;
+
+static void ok(cudaError_t e)
+{
+    if (e)
+        fail_msg("cuda error %d", (int)e);
+}
+
+static void *device(const void *host, size_t bytes)
+{
+    void *p;
+    ok(cudaMalloc(&p, bytes));
+    if (host)
+        ok(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+    return p;
+}
+
+static float normal(void)
+{
+    float sum = 0;
+    for (int i = 0; i < 12; i++)
+        sum += rng_uniform(rng_next(&random_state));
+    return sum - 6;
+}
+
+static void fill(float *x, float scale)
+{
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = normal() * scale;
+}
+
+static void argmax(const float *x, int32_t n, int32_t id[ROWS])
+{
+    float *on_device = device(x, (size_t)(ROWS * n) * sizeof *x);
+    int32_t *out = device(NULL, ROWS * sizeof *out);
+    void *scratch = device(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
+    ok(cuda_argmax(on_device, ROWS, n, out, scratch, NULL));
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemcpy(id, out, ROWS * sizeof *id, cudaMemcpyDeviceToHost));
+    ok(cudaFree(on_device)), ok(cudaFree(out)), ok(cudaFree(scratch));
+}
+
+static void check_argmax(const float *x, int32_t n)
+{
+    int32_t id[ROWS];
+    argmax(x, n, id);
+    for (int r = 0; r < ROWS; r++)
+        assert_int_equal(id[r], logits_argmax(x + r * n, n));
+}
+
+static void test_argmax(void **state)
+{
+    (void)state;
+    static float x[ROWS * WIDTH];
+    fill(x, 1);
+    check_argmax(x, WIDTH);
+    check_argmax(x, 1);
+    check_argmax(x, 33);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x[i] = roundf(x[i]); // many equals: the first wins
+    check_argmax(x, WIDTH);
+    x[0] = NAN, x[WIDTH + 5] = INFINITY, x[WIDTH + 700] = INFINITY;
+    for (int i = 2 * WIDTH; i < 3 * WIDTH; i++)
+        x[i] = NAN;
+    check_argmax(x, WIDTH);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] = -INFINITY;
+    check_argmax(x, WIDTH);
+}
+
+static int32_t host_sample(const float *row, float temperature, int32_t top_k, float top_p, uint64_t seed, int32_t at)
+{
+    struct sampler s;
+    float logits[WIDTH];
+    assert_true(sampler_init(&s, temperature, top_k, top_p, seed, NULL));
+    memcpy(logits, row, sizeof logits);
+    struct token_source source = sampler_source(&s);
+    int32_t id = source.next(source.self, logits, WIDTH, at);
+    sampler_free(&s);
+    return id;
+}
+
+static void check_sample(const float *x, float temperature, int32_t top_k, float top_p, uint64_t seed)
+{
+    float u[ROWS];
+    int32_t id[ROWS];
+    for (int r = 0; r < ROWS; r++)
+        u[r] = rng_uniform(rng_at(seed, (uint64_t)(10 + r))); // as sampler.c draws
+    float *on_device = device(x, ROWS * WIDTH * sizeof *x), *u_device = device(u, sizeof u);
+    int32_t *out = device(NULL, sizeof id);
+    void *scratch = device(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
+    ok(cuda_sample(on_device, ROWS, WIDTH, temperature, top_k, top_p, u_device, out, scratch, NULL));
+    ok(cudaDeviceSynchronize());
+    ok(cudaMemcpy(id, out, sizeof id, cudaMemcpyDeviceToHost));
+    for (int r = 0; r < ROWS; r++)
+        assert_int_equal(id[r], host_sample(x + r * WIDTH, temperature, top_k, top_p, seed, 10 + r));
+    ok(cudaFree(on_device)), ok(cudaFree(u_device)), ok(cudaFree(out)), ok(cudaFree(scratch));
+}
+
+static void test_sample(void **state)
+{
+    (void)state;
+    static const struct {
+        float temperature;
+        int32_t top_k;
+        float top_p;
+    } CASE[] = {{0, 0, 1}, {1, 0, 1}, {0.7f, 20, 1}, {1.2f, 0, 0.9f}, {0.9f, 40, 0.8f}, {1, 1, 1}, {2, 5000, 0.999f}};
+    static float x[ROWS * WIDTH];
+    fill(x, 2);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] = roundf(x[i]); // equals
+    x[2 * WIDTH + 3] = NAN;
+    for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++)
+        check_sample(x, CASE[i].temperature, CASE[i].top_k, CASE[i].top_p, 100 + i);
+}
+
+// Where nothing can be drawn, argmax decides; what no launch could run is refused.
+static void test_sample_edges(void **state)
+{
+    (void)state;
+    static float x[ROWS * WIDTH];
+    fill(x, 1);
+    x[5] = INFINITY;
+    for (int i = WIDTH; i < 2 * WIDTH; i++)
+        x[i] = NAN;
+    check_sample(x, 1, 10, 0.5f, 3);
+    assert_int_equal(cuda_sample(x, 1, WIDTH, -1, 0, 1, x, NULL, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_sample(x, 1, 1 << 24, 1, 0, 1, x, NULL, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_argmax(x, 0, WIDTH, NULL, NULL, NULL), cudaErrorInvalidValue);
+}
+
+static void test_random_weights(void **state)
+{
+    (void)state;
+    static const int32_t COLS[] = {32, 96, 1000, 2049};
+    for (size_t c = 0; c < sizeof COLS / sizeof *COLS; c++) {
+        int32_t rows = 5, cols = COLS[c], id = 17 + (int32_t)c;
+        size_t bytes = (size_t)(rows * cols) * sizeof(bf16);
+        const struct tensor_spec t = {.dtype = DTYPE_BF16, .rows = rows, .cols = cols};
+        bf16 *expected = malloc(bytes), *got = malloc(bytes), *made = device(NULL, bytes);
+        random_fill(&t, id, 42, 0, rows, expected);
+        ok(cuda_random_bf16(random_stream(42, id), cols, 0, 2, made, NULL)); // in two parts
+        ok(cuda_random_bf16(random_stream(42, id), cols, 2, rows - 2, made + 2 * cols, NULL));
+        ok(cudaDeviceSynchronize());
+        ok(cudaMemcpy(got, made, bytes, cudaMemcpyDeviceToHost));
+        assert_memory_equal(got, expected, bytes);
+        ok(cudaFree(made));
+        free(expected), free(got);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_sample_edges),
+        cmocka_unit_test(test_random_weights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
