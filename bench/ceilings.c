@@ -60,7 +60,7 @@ void ceiling_best_add(struct ceiling_best *b, double rate)
         b->second = rate;
 }
 
-static void date_today(char out[12])
+void ceilings_date(char out[12])
 {
     char now[32];
     utc_now(now);
@@ -78,7 +78,7 @@ static struct hw_value value_of(const double *rate, int32_t n)
     v.median = stats_median(rate, n);
     if (v.value > 0)
         v.spread = (stats_quantile(rate, n, 0.9) - stats_quantile(rate, n, 0.1)) / v.median;
-    date_today(v.date);
+    ceilings_date(v.date);
     return v;
 }
 
@@ -88,7 +88,7 @@ bool ceiling_raise(struct hw_value *ceiling, struct ceiling_best *b)
         return false;
     b->was = b->was > 0 ? b->was : ceiling->value;
     ceiling->value = b->second;
-    date_today(ceiling->date);
+    ceilings_date(ceiling->date);
     return true;
 }
 

@@ -45,6 +45,8 @@ void ceilings_keep_best(struct hardware *hw, const struct hardware *before, char
 // none, as of what virtual machines say ("AMD EPYC").
 bool ceilings_catalogued(const char *cpu_model, struct hardware *out);
 
+void ceilings_date(char out[12]); // today, as values have it
+
 // For people: that ceilings spread so widely when they were measured that a neighbour may have been at work; "" if not.
 void ceilings_warning(const struct hardware *hw, char out[160]);
 

@@ -1,6 +1,7 @@
 // kvbench ceilings: what this machine attains, kept for all that use it, with a table for people.
 #include "bench/ceilings.h"
 #include "bench/command.h"
+#include "bench/device_ceilings.h"
 #include "bench/environment.h"
 #include "bench/progress.h"
 #include "bench/store.h"
@@ -153,6 +154,31 @@ static bool save(const struct hardware *hw, const struct survey *survey, const c
     return ok;
 }
 
+// Of a CUDA device.
+static bool device_ceilings(const struct options *o, struct error *e)
+{
+    struct hardware hw;
+    struct cuda_ceilings c;
+    char path[640];
+    device_ceilings_path("results", o->device, path);
+    if (o->has_out)
+        snprintf(path, sizeof path, "%.600s", o->out);
+    if ((!o->has_out && !make_folder("results", e)) || !device_ceilings_measure(&hw, &c, o->device, path, e))
+        return false;
+    if (!o->json) {
+        device_ceilings_print(stdout, &hw, &c);
+        printf("written to %s\n", path);
+        return true;
+    }
+    cJSON *json = hardware_json(&hw);
+    cJSON_AddItemToObject(json, "device", device_ceilings_json(&c));
+    char *text = cJSON_Print(json);
+    printf("%s\n", text ? text : "null");
+    free(text);
+    cJSON_Delete(json);
+    return true;
+}
+
 bool cmd_ceilings(const struct options *o, struct error *e)
 {
     struct hardware hw, before;
@@ -161,6 +187,10 @@ bool cmd_ceilings(const struct options *o, struct error *e)
     char path[640], kept[512] = "";
     if (o->n_args)
         return error_set(e, ERROR_USAGE, "unexpected argument '%.60s': ceilings takes flags only", o->arg[0]);
+    if (!strcmp(o->backend, "cuda"))
+        return device_ceilings(o, e);
+    if (strcmp(o->backend, "auto") && strcmp(o->backend, "cpu"))
+        return error_set(e, ERROR_USAGE, "'--backend %.40s' has no ceilings, expected cpu or cuda", o->backend);
     ceilings_path("results", o->threads, path);
     if (o->has_out)
         snprintf(path, sizeof path, "%.600s", o->out);

@@ -35,10 +35,16 @@ bool open_parse_type(const char *name, enum dtype *out, struct error *e)
     return error_set(e, ERROR_USAGE, "unknown type '%.40s', expected one of %s", name, known);
 }
 
-bool open_check_memory(const char *what, uint64_t bytes, struct error *e)
+uint64_t open_available(const struct backend *b)
+{
+    return b->memory_free ? b->memory_free(b->self) : memory_available("");
+}
+
+// False with the numbers if so many bytes more cannot be taken.
+static bool check_memory(const struct backend *b, const char *what, uint64_t bytes, struct error *e)
 {
     char need[24], have[24];
-    uint64_t available = memory_available("");
+    uint64_t available = open_available(b);
     return bytes <= available || error_set(e, ERROR_MEMORY, "%s needs %s of memory, %s are available", what,
                                            format_bytes(bytes, need), format_bytes(available, have));
 }
@@ -148,7 +154,7 @@ static bool load_weights(struct opened *o, const struct open_request *request, s
     snprintf(what, sizeof what, "'%s'", o->model.spec.name);
     if (!request->quiet && plan_weight_bytes(o->plan) >= SHOWN_BYTES && isatty(STDERR_FILENO))
         o->model.on_loaded = show_loading, o->model.ctx = o->model.spec.name;
-    return open_check_memory(what, plan_weight_bytes(o->plan), e) &&
+    return check_memory(&o->backend, what, plan_weight_bytes(o->plan), e) &&
            weights_open(&o->weights, &o->model, o->plan, request->seed, e) && fill_backend(o, &request->device, e);
 }
 
@@ -241,7 +247,7 @@ static bool check_room(const struct opened *o, const struct plan *plan, const st
         held = open_kv_bytes(o->plan, &o->engine.kv) + open_activation_bytes(o->plan, &o->engine.kv);
     size_add(open_kv_bytes(plan, kv), open_activation_bytes(plan, kv), &needed);
     snprintf(what, sizeof what, "'%s' with KV of %lld tokens", o->model.spec.name, (long long)kv->n_blocks * kv->block_size);
-    return o->backend.weightless || open_check_memory(what, needed > held ? needed - held : 0, e);
+    return o->backend.weightless || check_memory(&o->backend, what, needed > held ? needed - held : 0, e);
 }
 
 bool open_engine(struct opened *o, const struct kv_config *kv, struct error *e)

@@ -54,8 +54,8 @@ uint64_t open_activation_bytes(const struct plan *plan, const struct kv_config *
 // "loaded 93.81 MiB in 0.214 s (read 0.150 s, repack 0.064 s), peak memory 310.1 MiB", to f.
 void open_print_loading(FILE *f, const struct opened *o);
 
-// False with ERROR_MEMORY and the numbers if `bytes` more for `what` cannot be taken here.
-bool open_check_memory(const char *what, uint64_t bytes, struct error *e);
+// Bytes that the backend may take more now: of its device, or of this machine.
+uint64_t open_available(const struct backend *b);
 
 // False with ERROR_UNSUPPORTED if the cpu backend has no such arithmetic for the weights of a plan.
 bool open_check_compute(const struct plan *plan, struct error *e);

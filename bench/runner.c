@@ -1,5 +1,6 @@
 #include "bench/runner.h"
 
+#include "bench/device_ceilings.h"
 #include "bench/environment.h"
 #include "bench/open.h"
 #include "bench/trust.h"
@@ -343,7 +344,7 @@ static uint64_t room(const struct unit *u)
              sum;
     if (o->backend.weightless)
         return UINT64_MAX;
-    size_add(memory_available(""), held, &sum);
+    size_add(open_available(&o->backend), held, &sum);
     return sum - sum / 32;
 }
 
@@ -409,6 +410,24 @@ static bool is_auto(const char *name)
     return !strcmp(name, "auto");
 }
 
+static bool is_cuda(const struct unit *u)
+{
+    return !strcmp(u->opened.backend.name, "cuda");
+}
+
+// A device's ceilings have no probe beside samples: it would need the memory and the time of the device.
+static bool find_device_ceilings(struct runner *r, const struct unit *u, struct error *e)
+{
+    char path[640] = "";
+    struct cuda_ceilings raw;
+    if (r->ceilings_folder)
+        device_ceilings_path(r->ceilings_folder, r->device.device, path);
+    if (device_ceilings_find(&r->hardware, *path ? path : NULL, u->opened.backend.device))
+        return true;
+    progress_note(r->progress, "measuring the device's ceilings, which takes about %d seconds", DEVICE_CEILINGS_SECONDS);
+    return device_ceilings_measure(&r->hardware, &raw, r->device.device, *path ? path : NULL, e);
+}
+
 static bool find_ceilings(struct runner *r, const struct ceilings_options *options, struct error *e)
 {
     char path[640] = "", warning[160];
@@ -435,6 +454,10 @@ static bool open_hardware(struct runner *r, struct unit *u, struct error *e)
     }
     if (u->opened.backend.weightless)
         return true; // it does no work that this machine's ceilings could bound
+    if (is_cuda(u)) {
+        r->has_hardware = find_device_ceilings(r, u, e);
+        return r->has_hardware && store_hardware(r->store, &r->hardware, e);
+    }
     r->has_hardware = find_ceilings(r, &options, e);
     r->has_probe = r->has_hardware && ceiling_probe_open(&r->probe, &r->hardware, &options, e);
     r->read = (struct ceiling_best){0};
@@ -462,10 +485,10 @@ static bool open_instruments(struct runner *r, struct unit *u, struct error *e)
     }
     if (!watch_open(&u->watch, "", cpus, e) || !counters_open(&u->counters, e))
         return false;
-    if (strcmp(u->opened.backend.name, "cuda"))
-        energy_open(&u->energy, "");
-    else
+    if (is_cuda(u))
         energy_open_gpu(&u->energy, NULL, r->device.device, getenv("CUDA_VISIBLE_DEVICES"));
+    else
+        energy_open(&u->energy, "");
     u->context.watch = &u->watch, u->context.counters = &u->counters, u->context.energy = &u->energy;
     return true;
 }

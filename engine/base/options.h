@@ -53,9 +53,9 @@ enum command_bit {
       "qwen3-0.6b, llama-3-8b or fit, default all")                                                                         \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC | ON_IMPORT,                          \
       "catalogue name or hardware JSON (predict: also several, a,b); auto: this machine's measured ceilings")               \
-    X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY,                \
-      "cpu, null; auto: the best here")                                                                                     \
-    X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY,                                   \
+    X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY | ON_CEILINGS,  \
+      "cpu, cuda, null; auto: the best here (ceilings: cpu)")                                                               \
+    X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY | ON_CEILINGS,                     \
       "device number, where there are several")                                                                             \
     X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \

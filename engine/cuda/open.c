@@ -75,11 +75,22 @@ static const struct cuda_plugin *load_plugin(struct error *e)
     return NULL;
 }
 
+static const struct cuda_plugin *find(struct error *e)
+{
+    if (cuda_backend_likely())
+        return load_plugin(e);
+    error_set(e, ERROR_DEVICE, "no NVIDIA driver (libcuda.so.1); `kvbench predict` prices a CUDA device without having one");
+    return NULL;
+}
+
 bool cuda_backend_open(struct backend *out, const struct backend_options *options, struct error *e)
 {
-    if (!cuda_backend_likely())
-        return error_set(e, ERROR_DEVICE,
-                         "no NVIDIA driver (libcuda.so.1); `kvbench predict` prices a CUDA device without having one");
-    const struct cuda_plugin *plugin = load_plugin(e);
+    const struct cuda_plugin *plugin = find(e);
     return plugin && plugin->open(out, options, e);
+}
+
+bool cuda_device_ceilings(int32_t device, struct cuda_ceilings *out, struct error *e)
+{
+    const struct cuda_plugin *plugin = find(e);
+    return plugin && plugin->ceilings(device, out, e);
 }
