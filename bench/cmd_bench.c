@@ -173,8 +173,10 @@ bool cmd_bench(const struct options *o, struct error *e)
     struct kernels k = {.progress = &progress,
                         .device = {.threads = o->threads, .cpu_list = o->cpu_list, .isa = o->isa},
                         .stop = &interrupted,
-                        .rounds = o->quick ? 5 : 7,
-                        .point_s = o->quick ? 0.5 : 1,
+                        .rounds = !o->quick  ? 7
+                                  : o->model ? 3
+                                             : 5,
+                        .point_s = !o->quick ? 1 : 0.5,
                         .seed = (uint64_t)o->seed};
     const char *folder = o->has_folder ? o->folder : "results";
     if (o->n_args)

@@ -74,7 +74,7 @@ struct kernel_jobs {
 };
 
 // The shapes of Qwen3-0.6B and Llama-3-8B, and those of the fit, by types of weights. which: a model's name, or "fit" alone;
-// NULL: all. quick: few shapes of the small model, no fit.
+// NULL: all. quick: few shapes, and of NULL the small model alone.
 bool kernel_jobs_make(struct kernel_jobs *jobs, const char *which, const struct weights_list *weights,
                       const struct hardware *hw, bool quick, struct error *e);
 // The fit's shapes as points, for a test that no scenario has any of them.

@@ -166,8 +166,10 @@ bool kernel_jobs_make(struct kernel_jobs *jobs, const char *which, const struct 
     for (int i = 0; i < (quick && !which ? 1 : COUNT_OF(SHOWN)); i++)
         if (wanted(SHOWN[i], which) && !add_shown(jobs, SHOWN[i], weights, hw, quick, e))
             return false;
-    if (!quick && wanted("fit", which) && !add_fitted(jobs, weights, hw, e))
+    if (wanted("fit", which) && (which || !quick) && !add_fitted(jobs, weights, hw, e))
         return false;
-    return jobs->n || error_set(e, ERROR_USAGE, "'--model' is '%.40s', expected qwen3-0.6b, llama-3-8b%s", which,
-                                quick ? "" : " or fit, the shapes that only the fit uses");
+    return jobs->n ||
+           error_set(e, ERROR_USAGE,
+                     "'--model' is '%.40s', expected qwen3-0.6b, llama-3-8b or fit, the shapes that only the fit uses",
+                     which);
 }
