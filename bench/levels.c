@@ -111,6 +111,6 @@ void levels_name(struct hw_level *level, int32_t n, const struct cache *cache, i
         if (nearest >= 0)
             snprintf(level[i].name, sizeof level[i].name, "%s", cache[nearest].name), from = nearest + 1;
         else
-            snprintf(level[i].name, sizeof level[i].name, "cache%d", i + 1);
+            snprintf(level[i].name, sizeof level[i].name, "cache%u", (unsigned)(i + 1) % 100);
     }
 }
