@@ -345,7 +345,7 @@ static void test_trace_follows_the_cover(void **state)
     struct rig r = {0};
     rig_open(&r, &shape, &setup);
     for (int32_t n = 1; n <= 140; n += 139) {
-        struct trace trace = {rows, 0, 256, 0};
+        struct trace trace = {.row = rows, .capacity = 256};
         step_begin(&s, &r);
         step_add(&s, &r, 0, 0, n);
         struct batch_shape bs = batch_shape_of(&s.b);
