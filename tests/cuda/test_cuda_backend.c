@@ -310,7 +310,7 @@ static void test_trace_follows_the_cover(void **state)
     float plain[VOCAB], traced[VOCAB];
     rig_open(&r, &shape, ON_CUDA);
     for (int32_t n = 1; n <= 20; n += 19) {
-        struct trace trace = {rows, 0, 256, 0};
+        struct trace trace = {.row = rows, .capacity = 256};
         struct span spans[256];
         step_begin(&step, &r);
         step_add(&step, &r, 0, 0, n, MAX_SEQS);
