@@ -117,39 +117,7 @@ $(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BU
 	$(call say,link)
 	$(Q)$(CXX) $(EXTRA) -pthread $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
 
-# The plug-in, for every chip in one file: kernels by nvcc, the rest by CC. NVIDIA's runtime is linked in, cuBLAS is the
-# machine's, and it carries a copy of what it uses of the engine, since it shows nothing but its one function.
-DEVICE_KERNELS := $(CUDA_KERNELS:%.cu=$(BUILD)/device/%.cu.o)
-DEVICE_SHARED := $(wildcard engine/base/*.c) $(addprefix engine/,batch.c cover.c plan.c rope.c slots.c) engine/cuda/cover.c
-PLUGIN_OBJECTS := $(patsubst %.c,$(BUILD)/device/%.o,$(CUDA_HOST) $(DEVICE_SHARED)) $(DEVICE_KERNELS)
-CUDA_LIBS := -L$(CUDA_HOME)/lib64 -lcublas -lcudart_static -ldl -lrt -lpthread -lm
-$(BUILD)/device/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,cc  )
-	$(Q)$(CC) $(CPPFLAGS) $(CUDA_INCLUDE) $(CFLAGS) -fPIC -fvisibility=hidden -ffunction-sections -c $< -o $@
-$(BUILD)/device/%.cu.o: %.cu
-	@mkdir -p $(@D)
-	$(call say,nvcc)
-	$(Q)$(NVCC) -std=c++17 -O3 -I. -MMD -MP -MF $(@:.o=.d) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-	  -Xcompiler -fPIC,-fvisibility=hidden,-fno-threadsafe-statics -c $< -o $@
-$(BUILD)/kvbench-cuda.so: $(PLUGIN_OBJECTS)
-	$(call say,link)
-	$(Q)$(CC) -shared -s $(LDFLAGS) -Wl,--gc-sections,--exclude-libs,ALL,-z,defs $^ $(CUDA_LIBS) -o $@
-
-# What tools/gpu_check.sh takes to a machine without a compiler: the program, the plug-in, the tests that run on a device
-# instead of the emulator, and the small libraries they want.
-KIT := build/gpu-kit
-DEVICE_TESTS := $(filter-out %metrics %activity %ceilings,$(patsubst %.c,%,$(wildcard tests/cuda/test_*.c)))
-$(BUILD)/device/tests/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(DEVICE_KERNELS) $(BUILD)/libkvbench.a
-	@mkdir -p $(@D)
-	$(call say,link)
-	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka $(CUDA_LIBS) -pthread -o $@
-gpu-kit: $(BUILD)/kvbench $(BUILD)/kvbench-cuda.so $(DEVICE_TESTS:tests/cuda/%=$(BUILD)/device/tests/%)
-	@rm -rf $(KIT) && mkdir -p $(KIT)/lib && cp $^ $(KIT) && strip $(KIT)/kvbench $(KIT)/test_*
-	@ldd $(KIT)/kvbench $(KIT)/test_* | awk '/=> \// && !/libc\.|libm\.|libcu|ld-linux/ { print $$3 }' | sort -u | xargs cp -t $(KIT)/lib
-	@du -sh $(KIT)
-gpu-check: $(if $(filter 1,$(CUDA)),gpu-kit)
-	@tools/gpu_check.sh $(OUT)
+include engine/cuda/device.mk
 
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
