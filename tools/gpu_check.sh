@@ -12,22 +12,26 @@ KIT=${KIT:-build/gpu-kit}
 KVBENCH=$KIT/kvbench
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$OUT"
+mkdir -p "$OUT" || exit 1
 : >"$OUT/summary.txt"
 export LD_LIBRARY_PATH=$KIT/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 say() { printf '%-12s %-8s %s\n' "$1" "$2" "$3" | tee -a "$OUT/summary.txt"; }
 
-# stage NAME LIMIT_S LOG COMMAND...: the reason for a failure is the last line it wrote.
+# The first line that speaks of an error, else the last one.
+reason() { { grep -m 1 -iE 'error [0-9]|ERROR: |kvbench: ' "$1" || grep . "$1" | tail -n 1; } | cut -c1-200; }
+
+# stage NAME LIMIT_S LOG COMMAND...
 stage() {
     local name=$1 limit=$2 log=$3 begin=$SECONDS status
     shift 3
-    timeout -k 5 "$limit" "$@" >>"$log" 2>&1 </dev/null
+    timeout -k 5 "$limit" "$@" >"$work/log" 2>&1 </dev/null
     status=$?
+    cat "$work/log" >>"$log"
     case $status in
     0) say "$name" ok "$((SECONDS - begin)) s" ;;
     124 | 137) say "$name" FAILED "took more than $limit s" ;;
-    *) say "$name" FAILED "exit status $status: $(grep . "$log" | tail -n 1 | cut -c1-200)" ;;
+    *) say "$name" FAILED "exit status $status: $(reason "$work/log")" ;;
     esac
     return $status
 }
@@ -39,13 +43,14 @@ environment() {
     grep -s RmProfilingAdminOnly /proc/driver/nvidia/params
     id -u
     "$KVBENCH" doctor || true
-    command -v nvidia-smi >/dev/null || { echo 'no NVIDIA driver: nvidia-smi is not here'; return 1; }
+    command -v nvidia-smi >/dev/null || { echo 'nvidia-smi is not here: no NVIDIA driver'; return 1; }
 }
 
-# What counters said of 4 GB that were read and of one product of 8192 x 8192 matrices, in the ceilings' own words.
+# What counters said of 4 GB that were read and of one product of 8192 x 8192 matrices, in the ceilings' own words ($0: their
+# file).
 calibrated() {
     local line
-    line=$(grep counters: "$1") || { echo "the ceilings were not measured"; return 1; }
+    line=$(grep counters: "$0") || { echo "the ceilings were not measured"; return 1; }
     echo "$line"
     # "(R) ... (R)": counted over known
     sed -nE 's/.*\(([0-9.]+)\);.*\(([0-9.]+)\).*/\1 \2/p' <<<"$line" |
@@ -61,7 +66,7 @@ export -f environment calibrated sweep
 export KVBENCH work
 stage environment 30 "$OUT/environment.txt" bash -c environment
 stage ceilings 60 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
-stage counters 10 "$work/counters.txt" bash -c 'calibrated "$0"' "$OUT/ceilings.txt"
+stage counters 10 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
 cat "$work/counters.txt" >>"$OUT/summary.txt"
 # The tests that run on the emulator elsewhere, on the device: each kernel against its formula, tokens as the sampler draws
 # them and random weights to the bit, and the logits of tiny models against the cpu backend's.

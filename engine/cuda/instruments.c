@@ -18,7 +18,7 @@ bool cuda_records_open(struct cuda *c)
         c->records = a;
         return true;
     }
-    snprintf(c->tracing, sizeof c->tracing, "spans of launches one by one, by events: %.150s", why.message);
+    snprintf(c->tracing, sizeof c->tracing, "launches one by one, by events: %.150s", why.message);
     free(a);
     return false;
 }

@@ -1,7 +1,7 @@
 // Tokens chosen on the device are those that engine/sampler.c chooses, and random weights those of engine/load/random.c, bit
 // for bit.
 #include "engine/base/rng.h"
-#include "engine/cuda/kernels.h"
+#include "engine/cuda/host.h"
 #include "engine/load/files.h"
 #include "engine/token_source.h"
 
@@ -167,6 +167,39 @@ static void test_random_weights(void **state)
     }
 }
 
+static bool never_read(void *ctx, int32_t first, int32_t count, void *out, struct error *e)
+{
+    (void)ctx, (void)first, (void)count, (void)out;
+    return error_set(e, ERROR_FAILED, "a random tensor was read");
+}
+
+// The backend makes such weights where they are wanted; nobody makes them on the host.
+static void test_weights_made_on_the_device(void **state)
+{
+    (void)state;
+    enum { ROW_COUNT = 7, COLS = 96 };
+    struct tensor_spec spec = {.dtype = DTYPE_BF16, .rows = ROW_COUNT, .cols = COLS};
+    struct plan plan = {.n_tensors = 1, .tensor = &spec};
+    struct tensor tensor = {.dtype = DTYPE_BF16,
+                            .rows = ROW_COUNT,
+                            .cols = COLS,
+                            .read = never_read,
+                            .is_random = true,
+                            .random_stream = random_stream(9, 0)};
+    struct cuda cuda = {0};
+    struct error e = {0};
+    bf16 expected[ROW_COUNT * COLS], got[ROW_COUNT * COLS];
+    if (!cuda_take_weights(&cuda, &plan, &tensor, &e))
+        fail_msg("%s", e.message);
+    ok(cudaMemcpy(got, cuda.matrix[0].data, sizeof got, cudaMemcpyDeviceToHost));
+    random_fill(&spec, 0, 9, 0, ROW_COUNT, expected);
+    assert_memory_equal(got, expected, sizeof got);
+    cuda_drop_weights(&cuda);
+    tensor.dtype = DTYPE_F16, spec.dtype = DTYPE_F16; // only bf16 is made there
+    assert_false(cuda_take_weights(&cuda, &plan, &tensor, &e));
+    assert_string_equal(e.message, "a random tensor was read");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_sample),
         cmocka_unit_test(test_sample_edges),
         cmocka_unit_test(test_random_weights),
+        cmocka_unit_test(test_weights_made_on_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
