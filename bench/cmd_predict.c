@@ -7,6 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/units.h"
 #include "engine/cpu/cpu.h"
+#include "engine/cuda/cover.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -198,15 +199,16 @@ static void add_row(struct predictor *p, const struct forecast *f)
 // Below the row they belong to.
 static void print_ops(struct predictor *p, const struct forecast *f)
 {
-    static const char *const NAME[] = {"  operation", "count", "roof ms", "share", "limit", "weights", "KV", "GFLOP"};
+    static const char *const NAME[] = {"  operation", "kernel", "count", "roof ms", "share", "limit", "weights", "KV", "GFLOP"};
     char roof[24], weights[24], kv[24];
     struct table t = {0};
     flush_table(p);
     for (size_t c = 0; c < sizeof NAME / sizeof *NAME; c++)
-        table_column(&t, NAME[c], !c || !strcmp(NAME[c], "limit"), false);
+        table_column(&t, NAME[c], c < 2 || !strcmp(NAME[c], "limit"), false);
     for (int32_t i = 0; i < f->n_ops; i++) {
         const struct op_result *op = &f->op[i];
         table_cell(&t, "  %s", op->op);
+        table_cell(&t, "%s", op->kernel);
         table_cell(&t, "%lld", (long long)op->count);
         table_cell(&t, "%s", format_ms(op->op_roof_ns, roof));
         table_cell(&t, "%.3f", op->op_roof_ns / f->row.roof_ns);
@@ -242,12 +244,22 @@ static bool print_points(struct predictor *p, const struct point_list *points, s
     return ok;
 }
 
+// Operations are grouped as the backend for such a machine runs them; NULL: there is none.
+static const struct roofline_cover *cover_for(const struct hardware *hw)
+{
+    static const struct roofline_cover CPU = {.cover = cpu_cover, .kernel_name = cpu_kernel_name},
+                                       CUDA = {.cover = cuda_cover, .kernel_name = cuda_kernel_name};
+    return !strcmp(hw->kind, "cpu") ? &CPU : !strcmp(hw->kind, "gpu") ? &CUDA : NULL;
+}
+
 static bool predict_on(struct predictor *p, const char *hardware, const struct point_list *points, struct error *e)
 {
     char warning[160];
-    if (!hardware_load(&p->hardware, hardware, e) || !roofline_backend_open(&p->simulator, &p->hardware, NULL, NULL, e))
+    if (!hardware_load(&p->hardware, hardware, e))
         return false;
     p->planner.on_cpu = !strcmp(p->hardware.kind, "cpu");
+    if (!roofline_backend_open(&p->simulator, &p->hardware, cover_for(&p->hardware), e))
+        return false;
     if (p->planner.on_cpu)
         fitted_find(&p->fitted, "results", 0, &p->hardware, cpu_isa_best());
     if (p->fitted.known && *p->fitted.reason)

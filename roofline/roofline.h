@@ -62,10 +62,16 @@ bool roofline_price_walk(struct cost_walk *walk, const struct batch *batch, cons
 bool roofline_price_costs(const struct hardware *hw, struct op_price *ops, int32_t n, struct prediction *out,
                           struct error *e);
 
-// A backend whose run() advances a simulated clock by the price (T3) of each span of `cover`'s cover, and writes the trace
-// rows. cover NULL: operation by operation. Reads return zeros. hw, cover and its self must outlive it.
-bool roofline_backend_open(struct backend *out, const struct hardware *hw, void *cover_self,
-                           int32_t (*cover)(void *, const struct plan *, const struct batch_shape *, struct span *),
+// Another backend's cover and the names of its kernels, as struct backend has them.
+struct roofline_cover {
+    void *self;
+    int32_t (*cover)(void *self, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
+    const char *(*kernel_name)(void *self, uint16_t kernel);
+};
+
+// A backend whose run() advances a simulated clock by the price (T3) of each span of a cover, and writes the trace rows.
+// cover NULL: operation by operation. Reads return zeros. hw and the cover's self must outlive it.
+bool roofline_backend_open(struct backend *out, const struct hardware *hw, const struct roofline_cover *cover,
                            struct error *e);
 
 #endif

@@ -5,9 +5,8 @@
 #include <string.h>
 
 struct simulator {
-    const struct hardware *hw; // the caller's, as is cover_self
-    void *cover_self;
-    int32_t (*cover)(void *, const struct plan *, const struct batch_shape *, struct span *);
+    const struct hardware *hw;   // the caller's
+    struct roofline_cover cover; // NULL members: none
     const struct plan *plan;
     struct kv_config kv;
     struct cost_walk walk;
@@ -25,8 +24,8 @@ static bool sim_supports(void *self, const struct op *op, struct error *e)
 static int32_t sim_cover(void *self, const struct plan *plan, const struct batch_shape *shape, struct span *spans)
 {
     struct simulator *s = self;
-    if (s->cover)
-        return s->cover(s->cover_self, plan, shape, spans);
+    if (s->cover.cover)
+        return s->cover.cover(s->cover.self, plan, shape, spans);
     for (int32_t i = 0; i < plan->n_ops; i++)
         spans[i] = (struct span){.first = i, .count = 1};
     return plan->n_ops;
@@ -106,8 +105,8 @@ static int64_t sim_now_ns(void *self)
 
 static const char *sim_kernel_name(void *self, uint16_t kernel)
 {
-    (void)self, (void)kernel;
-    return "priced";
+    const struct simulator *s = self;
+    return s->cover.kernel_name ? s->cover.kernel_name(s->cover.self, kernel) : "priced";
 }
 
 // What a device would hold.
@@ -126,15 +125,14 @@ static void sim_close(void *self)
     free(self);
 }
 
-bool roofline_backend_open(struct backend *out, const struct hardware *hw, void *cover_self,
-                           int32_t (*cover)(void *, const struct plan *, const struct batch_shape *, struct span *),
+bool roofline_backend_open(struct backend *out, const struct hardware *hw, const struct roofline_cover *cover,
                            struct error *e)
 {
     *out = (struct backend){0};
     struct simulator *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(e, ERROR_MEMORY, "no memory for the roofline backend");
-    *s = (struct simulator){.hw = hw, .cover = cover, .cover_self = cover_self};
+    *s = (struct simulator){.hw = hw, .cover = cover ? *cover : (struct roofline_cover){0}};
     *out = (struct backend){.name = "roofline",
                             .weightless = true,
                             .self = s,

@@ -266,7 +266,7 @@ static void test_simulated_trace(void **state)
     struct kv_config kv = {.n_blocks = 2, .block_size = 16, .max_tokens = 8, .max_seqs = 2, .max_out = 2};
     (void)state;
     open_fixture(&f, true);
-    assert_true(roofline_backend_open(&sim, &f.hw, NULL, NULL, &e) && sim.open(sim.self, &f.plan, &kv, &e));
+    assert_true(roofline_backend_open(&sim, &f.hw, NULL, &e) && sim.open(sim.self, &f.plan, &kv, &e));
     assert_true(sim.run(sim.self, &f.plan, &f.batch, &f.trace, &e));
     add_step(&f);
     attribution_finish(&f.a, sim.now_ns(sim.self), sim.now_ns(sim.self));

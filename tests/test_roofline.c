@@ -377,7 +377,7 @@ static void test_simulated_clock(void **state)
     (void)state;
     make_plan(&plan, "qwen3-0.6b", DTYPE_BF16, DTYPE_BF16, 1);
     assert_true(batch_make_uniform(&batch, 2, 8, 40, 16, &e));
-    assert_true(roofline_backend_open(&sim, &hw, NULL, NULL, &e));
+    assert_true(roofline_backend_open(&sim, &hw, NULL, &e));
     assert_true(sim.open(sim.self, &plan, &kv, &e));
     assert_true(sim.run(sim.self, &plan, &batch, &trace, &e));
     struct prediction p;

@@ -54,6 +54,7 @@ static void drop_plan(struct cuda *c)
     free(c->slot_offset);
     c->event = NULL, c->spans = NULL, c->slot_offset = NULL, c->plan = NULL, c->activations = NULL;
     c->n_scratch = c->n_out = 0, c->scratch_bytes = c->activation_bytes = 0;
+    (void)cudaGetLastError(); // whatever went wrong here must not be taken for the next launch's
 }
 
 static bool load(void *self, const struct plan *plan, const struct tensor *weights, struct error *e)
@@ -435,9 +436,11 @@ static bool check_device(struct cuda *c, int32_t device, struct error *e)
 {
     int n = 0;
     cudaError_t failed = cudaGetDeviceCount(&n);
-    if (failed || n < 1)
+    if (failed || n < 1) {
+        (void)cudaGetLastError(); // forget it
         return error_set(e, ERROR_DEVICE, "no CUDA device: %s (%s)", failed ? cudaGetErrorString(failed) : "none found",
                          cudaGetErrorName(failed));
+    }
     if (device < 0 || device >= n)
         return error_set(e, ERROR_DEVICE, "CUDA device %d is not one of the %d here", device, n);
     if (!cuda_failed(cudaSetDevice(device), "opening the device", e) ||

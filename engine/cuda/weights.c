@@ -234,6 +234,7 @@ static void close_upload(struct upload *u)
             (void)cudaFreeHost(u->stage[i].pinned);
     }
     free(u->rows);
+    (void)cudaGetLastError(); // not the next launch's
 }
 
 static bool take_all(struct upload *u, const struct plan *plan, const struct tensor *weights, struct error *e)

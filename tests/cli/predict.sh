@@ -14,6 +14,13 @@ out '"bound_ns":'
 run 0 'flags of llama-bench' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm -p 512,1024 -n 1 -d 128 -b 1,4
 run 0 'a row per operation' "$KVBENCH" predict --model qwen3-0.6b --hardware h100-sxm --batch 1 --context 64 --ops
 out 'ffn_down'
+out 'attn_q\+attn_k\+attn_v +qkv '
+out 'qk_norm\+rope\+kv_write'
+run 0 'the kernels of a CUDA device for h200.json' "$KVBENCH" predict configs/h200.json --ops
+out 'gate\+up\+act'
+out 'rope\+kv_write'
+run 0 'the kernels of a CPU' "$KVBENCH" predict --model qwen3-0.6b --hardware xeon-8480 --batch 1 --context 64 --ops
+out 'norm\+qkv'
 run 0 'several models and machines, and a table of them' "$KVBENCH" predict --model smollm2-135m,qwen3-0.6b \
     --hardware h100-sxm,l40s -p 512 -n 64 --out "$WORK/p.csv"
 out 'smollm2-135m on H100 SXM'

@@ -39,11 +39,24 @@ cudaError_t emu_error(cudaError_t e)
     return e;
 }
 
+static bool fired;
+
+// Calls are counted from where KVEMU_FAIL got its value.
 bool emu_inject(void)
 {
-    static unsigned long call;
+    static unsigned long call, last;
     const char *which = getenv("KVEMU_FAIL");
-    return which && *which && ++call == strtoul(which, NULL, 0);
+    unsigned long n = which ? strtoul(which, NULL, 0) : 0;
+    if (n != last)
+        call = 0, last = n, fired = false;
+    bool fails = n && ++call == n;
+    fired |= fails;
+    return fails;
+}
+
+bool emu_injected(void)
+{
+    return fired;
 }
 
 static struct CUstream_st *stream_of(cudaStream_t s)

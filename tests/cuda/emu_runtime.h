@@ -32,6 +32,7 @@ struct emu_op *emu_op_make(void (*run)(struct emu_op *), const void *args, size_
 cudaError_t emu_push(cudaStream_t stream, struct emu_op *op); // takes the op; captures or queues it
 void emu_drain_all(void);
 bool emu_inject(void);                // is this the call that KVEMU_FAIL wants to fail
+bool emu_injected(void);              // has that call come
 cudaError_t emu_error(cudaError_t e); // remembers it for cudaGetLastError
 
 // Device memory can be touched between these two only: a host that follows a device pointer faults.
