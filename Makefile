@@ -42,7 +42,7 @@ TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: kvbench kvcalc
-kvbench kvcalc: %: $(BUILD)/% FORCE
+kvbench kvcalc kvbench-cuda.so: %: $(BUILD)/% FORCE
 	@cmp -s $< $@ || cp -f $< $@
 $(BUILD)/kvbench: $(BUILD)/bench/main.o $(BUILD)/libkvbench.a
 	$(call say,link)
@@ -91,34 +91,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libkvbench.a
 	$(call say,link)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 
-# The CUDA backend: a plug-in of its own, where nvcc is; CUDA=0 leaves it out. Its host files and kernels are also built for
-# the CPU, against the emulator in tests/cuda.
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-CUDA ?= $(if $(NVCC),1,0)
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_HOST := $(filter-out engine/cuda/open.c engine/cuda/cover.c,$(wildcard engine/cuda/*.c))
-CUDA_KERNELS := $(wildcard engine/cuda/*.cu)
-# cupti_profiler_host.h of 13.0 includes C++'s <string>, of which it uses nothing: C finds an empty one.
-CUDA_INCLUDE := -isystem engine/cuda/compat -isystem $(CUDA_HOME)/include
-CUDA_ARCHS := 80 90 100
-EMU_OBJECTS := $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(CUDA_KERNELS:%.cu=$(BUILD)/emu/%.cu.o) \
-               $(patsubst %.c,$(BUILD)/emu/%.o,$(wildcard tests/cuda/emu_*.c))
-CUDA_TESTS := $(if $(filter 1,$(CUDA)),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c)))
-$(BUILD)/emu/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,cc  )
-	$(Q)$(CC) $(CPPFLAGS) $(CUDA_INCLUDE) $(CFLAGS) -c $< -o $@
-$(BUILD)/emu/%.cu.o: %.cu $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,c++ )
-	$(Q)$(CXX) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -DCUDA_EMULATOR='"tests/cuda/emu_device.h"' -x c++ -std=c++17 -fno-strict-aliasing -Wall -Wextra -Werror $(OPT) $(EXTRA) -c $< -o $@
-$(BUILD)/tests/cuda/test_cuda_planted: $(BUILD)/emu/tests/cuda/planted.cu.o
-$(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BUILD)/libkvbench.a
-	@mkdir -p $(@D)
-	$(call say,link)
-	$(Q)$(CXX) $(EXTRA) -pthread $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
-
-include engine/cuda/device.mk
+include engine/cuda/cuda.mk engine/cuda/device.mk
 
 # One more make in the same folder, with another build folder or in parallel.
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
@@ -129,8 +102,8 @@ deps:
 	@tools/deps.sh
 test: deps
 	@$(AGAIN) check
-check: all $(TESTS) $(CUDA_TESTS)
-	@tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS)
+check: all $(TESTS) $(CUDA_TESTS) $(TSAN_TESTS)
+	@tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS) $(TSAN_TESTS)
 sanitize:
 	@$(AGAIN) BUILD=build-san OPT="-O1 -g" EXTRA="$(SANITIZE)" check-sanitized
 check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS) $(CUDA_TESTS)
@@ -164,8 +137,9 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kvbench
 	install kvbench kvcalc $(DESTDIR)$(PREFIX)/bin
 	cp -R configs $(DESTDIR)$(PREFIX)/share/kvbench
+	$(if $(CUDA_PLUGIN),install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/kvbench $(CUDA_PLUGIN))
 clean:
-	rm -rf build build-san build-fuzz kvbench kvcalc
+	rm -rf build build-san build-fuzz kvbench kvcalc kvbench-cuda.so
 
 FORCE:
 .PHONY: all gpu-kit gpu-check deps test check sanitize check-sanitized fuzz fuzz-short run-fuzzers soak run-soak lint demo bench plots model tamper readme install clean FORCE

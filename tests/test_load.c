@@ -212,9 +212,10 @@ static void check_moments(const struct tensor *t)
 static void test_random_weights(void **state)
 {
     (void)state;
-    static const enum dtype TYPE[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16,   DTYPE_INT8,   DTYPE_Q8_0,  DTYPE_Q4_0,
-                                      DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,   DTYPE_Q2_K,   DTYPE_Q3_K,  DTYPE_Q4_K,
-                                      DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_IQ4_XS, DTYPE_MXFP4, DTYPE_INT4};
+    static const enum dtype TYPE[] = {DTYPE_F32,    DTYPE_F16,   DTYPE_BF16, DTYPE_INT8, DTYPE_Q8_0,
+                                      DTYPE_Q4_0,   DTYPE_Q4_1,  DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q2_K,
+                                      DTYPE_Q3_K,   DTYPE_Q4_K,  DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_IQ4_NL,
+                                      DTYPE_IQ4_XS, DTYPE_MXFP4, DTYPE_INT4, DTYPE_FP8};
     for (size_t k = 0; k < sizeof TYPE / sizeof *TYPE; k++) {
         struct plan plan, again;
         struct weights w, other;
@@ -230,7 +231,9 @@ static void test_random_weights(void **state)
             bool vector = plan.tensor[i].rows == 1;
             assert_memory_equal(one[i], three[i], bytes);
             assert_int_equal(!memcmp(one[i], another[i], bytes), vector);
-            if (!vector)
+            for (uint64_t b = 0; !vector && TYPE[k] == DTYPE_FP8 && b < bytes; b++)
+                assert_int_not_equal(one[i][b] & 0x7f, 0x7f); // no NaN
+            if (!vector && TYPE[k] != DTYPE_FP8)
                 check_moments(&w.tensor[i]);
             free(one[i]);
             free(three[i]);

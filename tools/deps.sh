@@ -1,6 +1,8 @@
 #!/bin/sh
-# usage: deps.sh [ci]   Installs what building, testing and plotting need (and what lint and fuzzing need, with `ci`) on
+# usage: deps.sh [ci | cuda]   Installs what building, testing and plotting need (and what lint and fuzzing need, with `ci`) on
 # Debian and Ubuntu; elsewhere lists it and stops. Says nothing when nothing is missing.
+#
+# deps.sh cuda only tells how to get the CUDA toolkit: it is large, not free software, and nothing else needs it.
 set -eu
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
@@ -13,6 +15,18 @@ has_fuzzer() {
     rm -f "$probe"
     return $status
 }
+
+if [ "${1:-}" = cuda ]; then
+    nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+    [ -x "$nvcc" ] && echo "nvcc is $nvcc: make builds kvbench-cuda.so" && exit 0
+    cat <<'END'
+The CUDA backend is built by NVIDIA's nvcc 13.0 with cuBLAS and CUPTI. With NVIDIA's package repository for your system
+(https://developer.nvidia.com/cuda-downloads), on Debian and Ubuntu:
+  apt-get install cuda-nvcc-13-0 cuda-cudart-dev-13-0 cuda-crt-13-0 libcublas-dev-13-0 cuda-cupti-dev-13-0 cuda-profiler-api-13-0
+or the runfile installer with --toolkit (no driver is needed for building). Then `make`, or `make NVCC=/path/to/nvcc`.
+END
+    exit 0
+fi
 
 missing=
 need() { # PACKAGE PROBE ARGUMENT WHY

@@ -50,6 +50,13 @@ export CMOCKA_MESSAGE_OUTPUT=TAP
 export KVBENCH=$build/kvbench KVCALC=$build/kvcalc
 for program in "$@"; do
     run "$(basename "$program")" "$program"
+    case $program in # what must not depend on the order in which threads run, nor on how late streams do
+    */test_cuda_kernels)
+        run 'test_cuda_kernels, rev' env KVEMU_ORDER=rev "$program"
+        run 'test_cuda_kernels, rand' env KVEMU_ORDER=rand:1 "$program"
+        ;;
+    */test_cuda_backend) run 'test_cuda_backend, rand' env KVEMU_ORDER=rand:1 KVEMU_STREAMS=eager "$program" ;;
+    esac
 done
 for script in tests/cli/*.sh; do
     case $script in */lib.sh | */run.sh) continue ;; esac

@@ -80,6 +80,13 @@ static void ref_kv_store_int8(const float *in, void *values, uint16_t *scale, in
     memcpy(scale, row + n, sizeof *scale);
 }
 
+static void ref_kv_store_fp8(const float *in, void *values, uint16_t *scale, int32_t n)
+{
+    (void)scale;
+    for (int32_t i = 0; i < n; i++)
+        ((uint8_t *)values)[i] = f32_to_e4m3(in[i]);
+}
+
 // K or V of one position of one head.
 static void kv_load(const struct kv_layer *l, const int32_t *table, int32_t head, int side, int32_t pos, float *out)
 {
@@ -89,7 +96,10 @@ static void kv_load(const struct kv_layer *l, const int32_t *table, int32_t head
     memcpy(row, values + (uint64_t)token * l->row_bytes[side], l->row_bytes[side]);
     if (l->type[side] == DTYPE_INT8)
         memcpy(row + l->row_bytes[side], kv_scales(l, side, values) + token, sizeof(uint16_t));
-    dtype_to_f32(l->type[side], row, out, (size_t)l->head_dim);
+    for (int32_t i = 0; i < l->head_dim && l->type[side] == DTYPE_FP8; i++)
+        out[i] = e4m3_to_f32(row[i]);
+    if (l->type[side] != DTYPE_FP8)
+        dtype_to_f32(l->type[side], row, out, (size_t)l->head_dim);
 }
 
 // softmax(scale * q K^T) V over `rows` of one head, not divided: the largest score, the sum of exponentials, the weighted
@@ -240,6 +250,7 @@ const struct cpu_kernels cpu_kernels_ref = {
     .kv_store = {[DTYPE_F32] = ref_kv_store_f32,
                  [DTYPE_F16] = ref_kv_store_f16,
                  [DTYPE_BF16] = ref_kv_store_bf16,
+                 [DTYPE_FP8] = ref_kv_store_fp8, // this table's alone, for comparison with devices that have it
                  [DTYPE_INT8] = ref_kv_store_int8},
     .attn = ref_attn,
     .attn_join = ref_attn_join,

@@ -102,7 +102,10 @@ static void fill_row(enum dtype type, uint8_t *values, uint16_t *scale, int32_t 
     uint8_t row[4 * n + 2];
     for (int32_t i = 0; i < n; i++)
         x[i] = (rng_uniform(rng_at(seed, (uint64_t)i)) * 2 - 1) * 1.7320508f; // sqrt(3): unit variance
-    dtype_from_f32(type, x, row, (size_t)n);
+    for (int32_t i = 0; i < n && type == DTYPE_FP8; i++)
+        row[i] = f32_to_e4m3(x[i]);
+    if (type != DTYPE_FP8)
+        dtype_from_f32(type, x, row, (size_t)n);
     uint64_t bytes = dtype_row_bytes(type, (uint64_t)n);
     if (type == DTYPE_INT8) {
         bytes -= sizeof *scale;

@@ -75,6 +75,17 @@ static void put_scales_33(uint8_t *low, uint8_t *high, size_t n_low, size_t n_hi
     memset(high, 0xaa, n_high);
 }
 
+// Uniform values of 8 bits, rounded to e4m3: codes drawn at random would hold NaN and powers of ten beside each other.
+static void fill_fp8(uint8_t *out, int32_t n, float limit, uint64_t stream, uint64_t word)
+{
+    uint8_t code[256];
+    for (int i = 0; i < 256; i++)
+        code[i] = f32_to_e4m3(((float)(int8_t)i + 0.5f) / 128 * limit);
+    fill_bytes(out, (uint64_t)n, stream, word);
+    for (int32_t i = 0; i < n; i++)
+        out[i] = code[out[i]];
+}
+
 // Every code of the quantized types is a valid value, so only the scales need care. They give the variance of the uniform
 // range, limit^2 / 3, whose square root is 67.4 / 116.8 of the limit for IQ4's levels, and so on.
 static void set_scales(enum dtype type, uint8_t *block, float limit)
@@ -132,6 +143,7 @@ static void fill_row(const struct tensor_spec *t, void *row, uint64_t stream, ui
     case DTYPE_F32: fill_f32(row, t->cols, limit, stream, word); break;
     case DTYPE_F16: fill_halves(row, t->cols, limit, false, stream, word); break;
     case DTYPE_BF16: fill_halves(row, t->cols, limit, true, stream, word); break;
+    case DTYPE_FP8: fill_fp8(row, t->cols, limit, stream, word); break;
     default: fill_blocks((enum dtype)t->dtype, row, t->cols, limit, stream, word); break;
     }
 }

@@ -68,6 +68,13 @@ else
     fi
 fi
 
+build=$(dirname "$KVBENCH")
+if [ -d "$build/device/engine/cuda" ]; then
+    is 'kernels keep their values in registers' "$(tools/spills.sh "$build"/device/engine/cuda/*.ptxas)" ''
+else
+    skip 'kernels keep their values in registers' 'nvcc did not compile them'
+fi
+
 # What each NEEDs.
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\.so.*/\1/p' | sort | tr '\n' ' '; }
 if command -v readelf >/dev/null; then

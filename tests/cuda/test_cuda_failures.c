@@ -61,7 +61,7 @@ static bool run(struct cycle *c, struct error *e)
 
 static bool run_traced(struct cycle *c, struct error *e)
 {
-    struct trace trace = {c->row, 0, TRACE, 0};
+    struct trace trace = {.row = c->row, .capacity = TRACE};
     return c->rig.backend.run(c->rig.backend.self, &c->rig.plan, &step.b, &trace, e);
 }
 
