@@ -274,11 +274,11 @@ static void test_random_refusals(void **state)
     struct weights w;
     struct error e = {0};
     struct model_spec spec = small_spec();
-    struct plan_options options = plan_options_default(DTYPE_FP8);
+    struct plan_options options = plan_options_default(DTYPE_NVFP4);
     model_open_random(&m, &spec);
     assert_true(plan_make(&plan, &spec, &options, &e));
     assert_false(weights_open(&w, &m, &plan, 1, &e));
-    assert_error(&e, ERROR_UNSUPPORTED, "nothing here computes with fp8 weights");
+    assert_error(&e, ERROR_UNSUPPORTED, "nothing here computes with nvfp4 weights");
     plan_free(&plan);
 }
 
