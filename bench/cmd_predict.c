@@ -199,7 +199,8 @@ static void add_row(struct predictor *p, const struct forecast *f)
 // Below the row they belong to.
 static void print_ops(struct predictor *p, const struct forecast *f)
 {
-    static const char *const NAME[] = {"  operation", "kernel", "count", "roof ms", "share", "limit", "weights", "KV", "GFLOP"};
+    static const char *const NAME[] = {"  operation", "kernel",  "count", "roof ms", "share",
+                                       "limit",       "weights", "KV",    "GFLOP"};
     char roof[24], weights[24], kv[24];
     struct table t = {0};
     flush_table(p);

@@ -7,6 +7,7 @@ source tests/cli/lib.sh
 plugin=$(dirname "$KVBENCH")/kvbench-cuda.so
 NVCC=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 
+# shellcheck disable=SC2317 # run calls it
 kvbench() { # FOLDER BACKEND: a step of a tiny model, with the plug-ins of a folder ('': wherever they are)
     env ${1:+KVBENCH_BACKEND_DIR="$1"} "$KVBENCH" run --model tests/golden/qwen3 --batch 1 --context 8 --samples 1 \
         --seconds 0.01 --backend "$2"
