@@ -32,14 +32,24 @@ bool cover_add_norm(const struct op *op)
     return op[1].in[0] == op[0].out && op[1].dim[0] == 1 && op[1].rows == op[0].rows;
 }
 
-static bool matches(const struct pattern *p, const struct op *op, int32_t left)
+static bool is_read(const struct plan *plan, int16_t slot, int32_t from)
 {
-    if (p->count > left)
+    for (int32_t i = from; i < plan->n_ops; i++)
+        for (int k = 0; k < 3; k++)
+            if (plan->op[i].in[k] == slot)
+                return true;
+    return false;
+}
+
+static bool matches(const struct pattern *p, const struct plan *plan, int32_t first)
+{
+    const struct op *op = &plan->op[first];
+    if (p->count > plan->n_ops - first)
         return false;
     for (int32_t i = 0; i < p->count; i++)
         if (op[i].kind != p->kind[i])
             return false;
-    return !p->fits || p->fits(op);
+    return (!p->fits || p->fits(op)) && !(p->keeps_first && is_read(plan, op->out, first + p->count));
 }
 
 int32_t cover_by_patterns(const struct pattern *pattern, int32_t n_patterns, uint16_t none, const struct plan *plan,
@@ -49,7 +59,7 @@ int32_t cover_by_patterns(const struct pattern *pattern, int32_t n_patterns, uin
     for (int32_t first = 0; first < plan->n_ops; first += spans[n++].count) {
         spans[n] = (struct span){.first = first, .count = 1, .kernel = none};
         for (int32_t i = 0; i < n_patterns; i++)
-            if (matches(&pattern[i], &plan->op[first], plan->n_ops - first)) {
+            if (matches(&pattern[i], plan, first)) {
                 spans[n].count = pattern[i].count, spans[n].kernel = pattern[i].kernel;
                 break;
             }

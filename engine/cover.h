@@ -11,6 +11,7 @@ struct pattern {
     int32_t count;   // operations
     uint8_t kind[PATTERN_LONGEST];
     bool (*fits)(const struct op *op); // op[0 .. count-1] are of those kinds; NULL: that is enough
+    bool keeps_first;                  // what op[0] makes never leaves the kernel: no operation behind it may read that
 };
 
 // First match wins. An operation that no pattern takes becomes a span of its own with kernel `none`. strategy 0.

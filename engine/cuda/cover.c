@@ -3,19 +3,19 @@
 #include "engine/cover.h"
 
 static const struct pattern PATTERN[] = {
-    {CUDA_SPAN_NORM_ROPE_KV, 5, {OP_NORM, OP_NORM, OP_ROPE, OP_ROPE, OP_KV_WRITE}, cover_normed_and_turned},
-    {CUDA_SPAN_ROPE_KV, 3, {OP_ROPE, OP_ROPE, OP_KV_WRITE}, cover_turned},
-    {CUDA_SPAN_QKV, 3, {OP_LINEAR, OP_LINEAR, OP_LINEAR}, cover_qkv},
-    {CUDA_SPAN_GATE_UP_ACT, 3, {OP_LINEAR, OP_LINEAR, OP_ACT}, cover_gated},
-    {CUDA_SPAN_ADD_NORM, 2, {OP_ADD, OP_NORM}, cover_add_norm},
-    {CUDA_SPAN_EMBED, 1, {OP_EMBED}, NULL},
-    {CUDA_SPAN_NORM, 1, {OP_NORM}, NULL},
-    {CUDA_SPAN_LINEAR, 1, {OP_LINEAR}, NULL},
-    {CUDA_SPAN_ROPE, 1, {OP_ROPE}, NULL},
-    {CUDA_SPAN_KV_WRITE, 1, {OP_KV_WRITE}, NULL},
-    {CUDA_SPAN_ATTN, 1, {OP_ATTN}, NULL},
-    {CUDA_SPAN_ACT, 1, {OP_ACT}, NULL},
-    {CUDA_SPAN_ADD, 1, {OP_ADD}, NULL},
+    {CUDA_SPAN_NORM_ROPE_KV, 5, {OP_NORM, OP_NORM, OP_ROPE, OP_ROPE, OP_KV_WRITE}, cover_normed_and_turned, false},
+    {CUDA_SPAN_ROPE_KV, 3, {OP_ROPE, OP_ROPE, OP_KV_WRITE}, cover_turned, false},
+    {CUDA_SPAN_QKV, 3, {OP_LINEAR, OP_LINEAR, OP_LINEAR}, cover_qkv, false},
+    {CUDA_SPAN_GATE_UP_ACT, 3, {OP_LINEAR, OP_LINEAR, OP_ACT}, cover_gated, false},
+    {CUDA_SPAN_ADD_NORM, 2, {OP_ADD, OP_NORM}, cover_add_norm, false},
+    {CUDA_SPAN_EMBED, 1, {OP_EMBED}, NULL, false},
+    {CUDA_SPAN_NORM, 1, {OP_NORM}, NULL, false},
+    {CUDA_SPAN_LINEAR, 1, {OP_LINEAR}, NULL, false},
+    {CUDA_SPAN_ROPE, 1, {OP_ROPE}, NULL, false},
+    {CUDA_SPAN_KV_WRITE, 1, {OP_KV_WRITE}, NULL, false},
+    {CUDA_SPAN_ATTN, 1, {OP_ATTN}, NULL, false},
+    {CUDA_SPAN_ACT, 1, {OP_ACT}, NULL, false},
+    {CUDA_SPAN_ADD, 1, {OP_ADD}, NULL, false},
 };
 
 static uint16_t strategy_of(const struct op *op, const struct batch_shape *shape)
