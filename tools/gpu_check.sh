@@ -64,8 +64,8 @@ sweep() {
 [ -x "$KVBENCH" ] || { say kit FAILED "no $KVBENCH: make gpu-kit"; exit 1; }
 export -f environment calibrated sweep
 export KVBENCH work
-stage environment 30 "$OUT/environment.txt" bash -c environment
-stage ceilings 60 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
+stage environment 20 "$OUT/environment.txt" bash -c environment
+stage ceilings 45 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
 stage counters 10 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
 cat "$work/counters.txt" >>"$OUT/summary.txt"
 # The tests that run on the emulator elsewhere, on the device: each kernel against its formula, tokens as the sampler draws
@@ -77,12 +77,12 @@ device_test() { # NAME PROGRAM LIMIT_S
         say "$1" skipped "no $KIT/$2"
     fi
 }
-device_test kernels test_cuda_kernels 60
-device_test sampling test_cuda_sample 30
-device_test verify test_cuda_backend 60
+device_test kernels test_cuda_kernels 30
+device_test sampling test_cuda_sample 20
+device_test verify test_cuda_backend 45
 mkdir -p "$work/sweep"
 cp -f "$OUT/ceilings-cuda0.json" "$work/sweep/" 2>/dev/null
-stage sweep 200 "$work/sweep.txt" bash -c sweep
+stage sweep 180 "$work/sweep.txt" bash -c sweep
 cat "$work/sweep.txt" >>"$OUT/summary.txt"
 for file in gpu-check.csv gpu-check.ops.csv gpu-check.meta.json; do
     [ -e "$work/sweep/$file" ] && cp "$work/sweep/$file" "$OUT/"
