@@ -187,7 +187,7 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
     c->spans = calloc((size_t)plan->n_ops, sizeof *c->spans);
     c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
     bool ok = (c->spans && c->event) || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
-    ok = ok && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && cuda_kv_init(c, plan, config, e) &&
+    ok = ok && cuda_kv_init(c, plan, config, e) && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && // largest first
          make_events(c, plan, e);
     if (!ok)
         drop_plan(c);
