@@ -69,7 +69,8 @@ do for [k = highest - 1:1:-1] {
 eval flat(highest, flat_names, 10)
 eval slope(highest, slope_names, enter * (ridge / enter) ** 0.55, 10)
 # Caches, for what stays in them between steps: thin, up to what is attained, each with its name where it reaches half of that.
-cache(k, x) = word(cache_GBps, k) * x < GFLOPps(1) ? word(cache_GBps, k) * x / thousand : NaN
+rate(k) = k <= words(cache_GBps) ? real(word(cache_GBps, k)) : NaN # an empty loop still looks at its first
+cache(k, x) = rate(k) * x < GFLOPps(1) ? rate(k) * x / thousand : NaN
 do for [k = 1:words(cache_names)] {
     x = 0.5 * GFLOPps(1) / word(cache_GBps, k)
     if (x > left * 1.5 && cache(k, x) > bottom / thousand * 1.5) {
