@@ -248,7 +248,8 @@ static void test_list_command(void **state)
     assert_error(&e, ERROR_USAGE, "did you mean 'models'?");
     o.n_args = 0;
     assert_false(cmd_list(&o, &e));
-    assert_error(&e, ERROR_USAGE, "expected models, hardware, backends, families, formats, chats, imports or schema-scenario");
+    assert_error(&e, ERROR_USAGE,
+                 "expected models, hardware, backends, families, formats, chats, imports or schema-scenario");
 }
 
 int main(void)
