@@ -95,8 +95,9 @@ static void describe_shape(struct import_job *j)
         r->context = f->n_depth + f->n_prompt + (f->kind != IMPORT_PREFILL);
     if (f->kind != IMPORT_UNKNOWN && f->kind <= IMPORT_SERVE)
         r->cache = 1;
-    put(r->type_k, j->spec ? dtype_name(j->kv_k) : f->kv_k);
-    put(r->type_v, j->spec ? dtype_name(j->kv_v) : *f->kv_v ? f->kv_v : f->kv_k);
+    // A type that is not known is told in its own words.
+    put(r->type_k, j->spec && j->kv_k < DTYPE_COUNT ? dtype_name(j->kv_k) : f->kv_k);
+    put(r->type_v, j->spec && j->kv_v < DTYPE_COUNT ? dtype_name(j->kv_v) : *f->kv_v ? f->kv_v : f->kv_k);
 }
 
 static void put_roof(struct import_job *j)
