@@ -46,7 +46,10 @@ uint64_t linear_row_bytes(const struct cpu_kernels *k, enum dtype compute, int32
 static void take_apart(const struct step *s, const struct span *span, struct linear_work *l)
 {
     const struct op *op = &s->cpu->plan->op[span->first], *end = op + span->count;
-    *l = (struct linear_work){.norm = op->kind == OP_NORM ? op++ : NULL, .linear = op};
+    *l = (struct linear_work){.norm = op->kind == OP_NORM ? op : NULL};
+    if (l->norm)
+        op++;
+    l->linear = op;
     for (; op < end && op->kind == OP_LINEAR; op++, l->n_linears++)
         l->n_panels += pack_panels(packed_of(s->cpu, op));
     l->tail = op < end ? op : NULL;
