@@ -42,7 +42,7 @@ static void sample_is_read_whole(void **state)
     (void)state;
     struct recorded r;
     struct error e = {0};
-    assert_true(recorded_read(&r, "results/sample/cpu", &e) || (print_message("%s\n", e.message), false));
+    assert_true(recorded_read(&r, "tests/golden/sample/cpu", &e) || (print_message("%s\n", e.message), false));
     assert_string_equal(r.name, "cpu");
     assert_int_equal(r.n_rows, 26);
     assert_int_equal(r.n_hw, 1);

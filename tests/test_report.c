@@ -163,7 +163,7 @@ static void assert_well_formed(const char *page)
 
 static void sample_makes_a_whole_page(void **state)
 {
-    static const char *const PATH[] = {"results/sample/cpu.csv"};
+    static const char *const PATH[] = {"tests/golden/sample/cpu.csv"};
     static const char *const PICTURE[] = {"Roofline",
                                           "Measured against the roof",
                                           "Decode step by batch",
@@ -191,7 +191,7 @@ static void sample_makes_a_whole_page(void **state)
 
 static void page_asks_nothing_of_the_network(void **state)
 {
-    static const char *const PATH[] = {"results/sample/cpu.csv"};
+    static const char *const PATH[] = {"tests/golden/sample/cpu.csv"};
     static const char *const BANNED[] = {"http:",  "https:",         " src=",   "url(",    "@import",
                                          "fetch(", "XMLHttpRequest", "<iframe", "href=\"/"};
     (void)state;
@@ -327,7 +327,7 @@ static void hundred_points_stay_below_a_megabyte(void **state)
     int32_t n, n_ops;
     const struct column *column = result_columns(&n), *op_column = op_columns(&n_ops);
     (void)state;
-    assert_true(recorded_read(&r, "results/sample/cpu.csv", NULL));
+    assert_true(recorded_read(&r, "tests/golden/sample/cpu.csv", NULL));
     FILE *f = fopen(scratch_path(folder, "many.jsonl", path), "we");
     for (int copy = 0; copy < 4; copy++)
         for (int32_t i = 0; i < r.n_rows; i++) {
@@ -354,7 +354,7 @@ static void hundred_points_stay_below_a_megabyte(void **state)
 
 static void results_stand_side_by_side(void **state)
 {
-    static const char *const PATH[] = {"results/sample/cpu.csv", "results/sample/cpu.csv"};
+    static const char *const PATH[] = {"tests/golden/sample/cpu.csv", "tests/golden/sample/cpu.csv"};
     (void)state;
     char *page = page_of(PATH, 2);
     assert_well_formed(page);

@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source tests/cli/lib.sh
 
-sample=results/sample/cpu
+sample=tests/golden/sample/cpu
 run 0 'a result against itself' "$KVBENCH" compare $sample $sample.csv
 out '^26 points in both: 26 the same within 5 %, 0 slower, 0 faster, 0 unsure'
 out '^all of decode \(24 points\) .* 1.000 '

@@ -4,13 +4,13 @@
 # shellcheck source-path=SCRIPTDIR
 source tests/cli/lib.sh
 
-sample=results/sample/cpu.csv
+sample=tests/golden/sample/cpu.csv
 run 0 'a report' "$KVBENCH" report "$sample" -o "$WORK/page.html"
 out 'page.html'
 [ "$(wc -c <"$WORK/page.html")" -lt 600000 ] || complain 'the page is large'
 "$KVBENCH" report "$sample" -o - >"$WORK/again.html"
 is 'is the same each time, and on standard output' "$(cksum <"$WORK/again.html")" "$(cksum <"$WORK/page.html")"
-cp results/sample/cpu.* "$WORK"
+cp tests/golden/sample/cpu.* "$WORK"
 run 0 'by the name of a sweep' "$KVBENCH" report "$WORK/cpu"
 [ -s "$WORK/cpu.html" ] || complain 'it is not beside the result'
 run 0 'two results' "$KVBENCH" report "$sample" "$WORK/cpu.csv" -o "$WORK/two.html"
