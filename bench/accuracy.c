@@ -41,7 +41,7 @@ static void add(double *mape, double *bias, double ratio)
     *bias += ratio - 1;
 }
 
-// Sums for now.
+// Sums, which become means at the end.
 static void add_point(struct accuracy *a, const struct result *r)
 {
     a->n++;
