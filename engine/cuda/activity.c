@@ -112,9 +112,10 @@ static void CUPTIAPI on_resource(void *self, CUpti_CallbackDomain domain, CUpti_
     a->no_memory |= !ok;
 }
 
-// External ids hang on records of the runtime's calls, so those are wanted, too.
+// External ids hang on records of calls, so those are wanted, too: of the runtime, which launches our kernels, and of the
+// driver, by which cuBLAS launches some of its own.
 static const CUpti_ActivityKind KIND[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME,
-                                          CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
+                                          CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 enum { KINDS = sizeof KIND / sizeof *KIND };
 
 static bool subscribe(struct activity *a, struct error *e)
@@ -218,6 +219,13 @@ static void widen(struct activity_time *t, uint64_t begin_ns, uint64_t end_ns)
         t->end_ns = end_ns;
 }
 
+// The device's clock and the host's are matched to some microseconds: what seems to have begun before the trace began with
+// it.
+static uint64_t since(const struct activity *a, uint64_t ns)
+{
+    return ns > a->zero_ns ? ns - a->zero_ns : 0;
+}
+
 bool activity_join(struct activity *a, int32_t n_spans, struct activity_time *out, struct error *e)
 {
     if (a->n_nodes)
@@ -229,16 +237,21 @@ bool activity_join(struct activity *a, int32_t n_spans, struct activity_time *ou
     for (size_t i = 0; i < a->n_kernels; i++) {
         const struct activity_kernel *k = &a->kernel[i];
         int32_t span = span_of(a, k);
-        if (span < 0 || span >= n_spans || k->begin_ns < a->zero_ns || k->end_ns < k->begin_ns)
+        if (span < 0 || span >= n_spans)
             return error_set(e, ERROR_DEVICE, "CUPTI tells of a kernel that belongs to no span");
-        widen(&out[span], k->begin_ns - a->zero_ns, k->end_ns - a->zero_ns);
+        if (!k->begin_ns || k->end_ns < k->begin_ns)
+            return error_set(e, ERROR_DEVICE, "CUPTI does not say when a kernel ran");
+        widen(&out[span], since(a, k->begin_ns), since(a, k->end_ns));
     }
     return a->n_kernels || error_set(e, ERROR_DEVICE, "CUPTI tells of no kernel");
 }
 
 bool activity_times(struct activity *a, int32_t n_spans, struct activity_time *out, struct error *e)
 {
-    if (!cupti_failed(a->cupti, a->cupti->cuptiActivityFlushAll(0), "reading records", e))
+    const struct cupti *t = a->cupti;
+    // First what is complete; then all, so that a record that is still incomplete is seen rather than missed.
+    if (!cupti_failed(t, t->cuptiActivityFlushAll(0), "reading records", e) ||
+        !cupti_failed(t, t->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "reading records", e))
         return false;
     if (a->no_memory || a->n_dropped)
         return error_set(e, ERROR_DEVICE, "CUPTI has dropped %zu records", a->n_dropped);

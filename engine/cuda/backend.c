@@ -1,5 +1,5 @@
-// struct backend on a CUDA device: load, open, run. Decode steps without a trace are graphs; others are enqueued span by
-// span, a traced one with an event at every edge.
+// struct backend on a CUDA device: load, open, run. Decode steps without a trace are graphs from the second of a shape on;
+// others are enqueued span by span, a traced one with an event at every edge.
 #include "engine/cuda/instruments.h"
 
 #include "engine/base/rng.h"
@@ -188,7 +188,7 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
     c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
     bool ok = (c->spans && c->event) || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
     ok = ok && cuda_kv_init(c, plan, config, e) && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && // largest first
-         make_events(c, plan, e);
+         make_events(c, plan, e) && cuda_failed(cudaDeviceSynchronize(), "preparing", e); // for copies outside c->stream
     if (!ok)
         drop_plan(c);
     return ok;
@@ -280,25 +280,23 @@ static bool is_graph(const struct cuda_step *s)
 static bool run_step(const struct cuda_step *s, struct trace *trace, struct error *e)
 {
     struct cuda *c = s->cuda;
-    int64_t begin = clock_ns();
     int32_t n = cuda_cover(NULL, c->plan, &s->shape, c->spans);
-    cudaGraphExec_t graph = NULL;
+    bool wants_graph = !trace && is_graph(s);
+    cudaGraphExec_t graph = wants_graph ? cuda_graph_find(s) : NULL;
     c->n_out = 0;
-    if (trace && cuda_records_open(c)) {
-        if (!cuda_records_step(s, n, is_graph(s), trace, e))
-            return false;
+    if (trace && cuda_records_open(c) && cuda_records_step(s, n, is_graph(s), trace)) {
         c->n_out = s->batch->n_out;
         return true;
     }
-    if (!trace && is_graph(s) &&
-        !cuda_graph_find(s, n, &graph, e)) // before the numbers are sent: a capture takes only launches
-        return false;
+    int64_t begin = clock_ns();
     cudaError_t failed = cuda_numbers_send(c, s->batch);
     if (!failed)
         failed = graph ? cudaGraphLaunch(graph, c->stream) : run_spans(s, n, trace != NULL);
     if (!failed)
         failed = cudaStreamSynchronize(c->stream);
     if (!cuda_failed(failed, "a step", e))
+        return false;
+    if (wants_graph && !graph && !cuda_graph_add(s, n, e))
         return false;
     c->n_out = s->batch->n_out;
     return !trace || write_trace(c, n, begin, trace, e);

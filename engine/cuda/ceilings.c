@@ -187,10 +187,13 @@ static void calibrate(struct looker *l, struct cuda_ceilings *out)
         snprintf(out->not_counted, sizeof out->not_counted, "%.190s", why.message);
 }
 
+// The first launch of a kernel loads it, which a capture may not hold.
 static bool make_graph(struct looker *l, struct error *e)
 {
     cudaGraph_t graph = NULL;
-    if (!cuda_failed(cudaStreamBeginCapture(l->cuda.stream, cudaStreamCaptureModeThreadLocal), "capturing launches", e))
+    if (!cuda_failed(cuda_probe_nothing(l->cuda.stream), "launching", e) ||
+        !cuda_failed(cudaStreamSynchronize(l->cuda.stream), "launching", e) ||
+        !cuda_failed(cudaStreamBeginCapture(l->cuda.stream, cudaStreamCaptureModeThreadLocal), "capturing launches", e))
         return false;
     cudaError_t failed = launch_each(l, 0), ended = cudaStreamEndCapture(l->cuda.stream, &graph);
     bool ok = cuda_failed(failed ? failed : ended, "capturing launches", e) &&

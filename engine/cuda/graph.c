@@ -54,22 +54,24 @@ bool cuda_graph_capture(const struct cuda_step *s, int32_t n_spans, cudaGraphExe
     return ok;
 }
 
-bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e)
+cudaGraphExec_t cuda_graph_find(const struct cuda_step *s)
 {
     struct cuda *c = s->cuda;
     for (int32_t i = 0; i < c->n_graphs; i++) {
         struct cuda_graph *g = &c->graph[i];
         if (g->exec && g->n_seqs == s->batch->n_seqs && g->splits == s->splits && g->table_stride == c->table_stride) {
             g->last_used = c->steps;
-            *out = g->exec;
-            return true;
+            return g->exec;
         }
     }
+    return NULL;
+}
+
+bool cuda_graph_add(const struct cuda_step *s, int32_t n_spans, struct error *e)
+{
+    struct cuda *c = s->cuda;
     struct cuda_graph *g = place(c);
     *g = (struct cuda_graph){
         .n_seqs = s->batch->n_seqs, .splits = s->splits, .table_stride = c->table_stride, .last_used = c->steps};
-    if (!cuda_graph_capture(s, n_spans, &g->exec, e))
-        return false;
-    *out = g->exec;
-    return true;
+    return cuda_graph_capture(s, n_spans, &g->exec, e);
 }

@@ -108,8 +108,10 @@ struct cuda_kv cuda_kv_layer(const struct cuda *c, int32_t group, int32_t layer)
 // walk.c: enqueues one span.
 cudaError_t cuda_walk_span(const struct cuda_step *s, const struct span *span);
 
-// graph.c: a decode step of this shape as a graph, captured when first asked for; NULL: it cannot be (walk it).
-bool cuda_graph_find(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e);
+// graph.c: a decode step of this shape as a graph; NULL: none was made yet. One is made of a shape that has run: the first
+// launch of a kernel loads it and cuBLAS's first product of a shape chooses its own, neither of which a capture may hold.
+cudaGraphExec_t cuda_graph_find(const struct cuda_step *s);
+bool cuda_graph_add(const struct cuda_step *s, int32_t n_spans, struct error *e);
 bool cuda_graph_capture(const struct cuda_step *s, int32_t n_spans, cudaGraphExec_t *out, struct error *e); // anew
 cudaError_t cuda_enqueue(const struct cuda_step *s, int32_t n_spans); // its spans, one launch after another
 void cuda_graphs_free(struct cuda *c);

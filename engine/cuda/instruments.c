@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static void refuse(struct cuda *c, const struct error *why)
+{
+    snprintf(c->tracing, sizeof c->tracing, "launches one by one, by events: %.150s", why->message);
+}
+
 bool cuda_records_open(struct cuda *c)
 {
     struct error why = {0};
@@ -18,7 +23,7 @@ bool cuda_records_open(struct cuda *c)
         c->records = a;
         return true;
     }
-    snprintf(c->tracing, sizeof c->tracing, "launches one by one, by events: %.150s", why.message);
+    refuse(c, &why);
     free(a);
     return false;
 }
@@ -64,17 +69,20 @@ static bool run_recorded(const struct cuda_step *s, int32_t n_spans, cudaGraphEx
     return cuda_failed(failed, "a recorded step", e);
 }
 
-bool cuda_records_step(const struct cuda_step *s, int32_t n_spans, bool as_graph, struct trace *trace, struct error *e)
+bool cuda_records_step(const struct cuda_step *s, int32_t n_spans, bool as_graph, struct trace *trace)
 {
     struct cuda *c = s->cuda;
+    struct error why = {0};
     int64_t zero = clock_ns(); // just after activity_open looked at CUPTI's clock
     cudaGraphExec_t graph = NULL;
     struct activity_time *t = calloc((size_t)n_spans, sizeof *t);
-    bool ok = t || error_set(e, ERROR_MEMORY, "no memory for the times of %d spans", n_spans);
-    ok = ok && (!as_graph || cuda_graph_capture(s, n_spans, &graph, e)) && run_recorded(s, n_spans, graph, trace, e) &&
-         activity_times(c->records, n_spans, t, e);
+    bool ok = t || error_set(&why, ERROR_MEMORY, "no memory for the times of %d spans", n_spans);
+    ok = ok && (!as_graph || cuda_graph_capture(s, n_spans, &graph, &why)) && run_recorded(s, n_spans, graph, trace, &why) &&
+         activity_times(c->records, n_spans, t, &why);
     if (ok)
         write_rows(c, t, n_spans, zero, trace);
+    else
+        refuse(c, &why), trace->wall_ns = 0;
     if (graph)
         (void)cudaGraphExecDestroy(graph);
     close_records(c);

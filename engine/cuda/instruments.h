@@ -6,9 +6,10 @@
 #include "engine/cuda/host.h"
 
 // A step whose spans' times come from CUPTI's records: a decode step as the graph it is when it is timed, captured anew so
-// that its nodes are known. Opened first: false where there are no records here (c->tracing says why), and events must do.
+// that its nodes are known. Opened first: false where there are no records here (c->tracing says why), and events must do;
+// so they must, for good, after a step whose records made no sense.
 bool cuda_records_open(struct cuda *c);
-bool cuda_records_step(const struct cuda_step *s, int32_t n_spans, bool as_graph, struct trace *trace, struct error *e);
+bool cuda_records_step(const struct cuda_step *s, int32_t n_spans, bool as_graph, struct trace *trace);
 
 // What is launched or captured from here on is of this span, where records are taken.
 void cuda_records_span(struct cuda *c, int32_t span);

@@ -246,7 +246,7 @@ static bool take_all(struct upload *u, const struct plan *plan, const struct ten
             !(u->from->rows > 1 ? take_matrix(u, &c->matrix[i], e) : take_vector(u, &c->vector[i], e)))
             return false;
     }
-    return cuda_failed(cudaStreamSynchronize(c->stream), "loading weights", e);
+    return cuda_failed(cudaDeviceSynchronize(), "loading weights", e); // of every stream: cudaMemcpy used another
 }
 
 bool cuda_take_weights(struct cuda *c, const struct plan *plan, const struct tensor *weights, struct error *e)

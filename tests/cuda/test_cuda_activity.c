@@ -120,6 +120,25 @@ static void test_strangers(void **state)
     assert_non_null(strstr(e.message, "no span"));
 }
 
+// Records that came before they were complete are refused; a kernel that seems to have begun before the trace, by the
+// tolerance of the device's clock, began with it.
+static void test_odd_times(void **state)
+{
+    (void)state;
+    struct activity_time t[1];
+    struct error e = {0};
+    add_correlation(7, 0);
+    add_kernel(990, 1200, 7, 0);
+    parse();
+    assert_true(activity_join(&activity, 1, t, &e));
+    assert_true(t[0].begin_ns == 0 && t[0].end_ns == 200);
+    used = 0;
+    add_kernel(0, 0, 7, 0);
+    parse();
+    assert_false(activity_join(&activity, 1, t, &e));
+    assert_non_null(strstr(e.message, "when"));
+}
+
 // More records than the first lists hold.
 static void test_many(void **state)
 {
@@ -160,8 +179,11 @@ static void test_no_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_launches, begin, end),  cmocka_unit_test_setup_teardown(test_graph, begin, end),
-        cmocka_unit_test_setup_teardown(test_strangers, begin, end), cmocka_unit_test_setup_teardown(test_many, begin, end),
+        cmocka_unit_test_setup_teardown(test_launches, begin, end),
+        cmocka_unit_test_setup_teardown(test_graph, begin, end),
+        cmocka_unit_test_setup_teardown(test_strangers, begin, end),
+        cmocka_unit_test_setup_teardown(test_many, begin, end),
+        cmocka_unit_test_setup_teardown(test_odd_times, begin, end),
         cmocka_unit_test_setup_teardown(test_no_device, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
