@@ -8,6 +8,7 @@
 
 struct cublasContext {
     cudaStream_t stream;
+    bool started; // has multiplied: what that loads is not for a capture
 };
 
 struct gemm {
@@ -129,6 +130,9 @@ cublasStatus_t CUBLASWINAPI cublasGemmEx(cublasHandle_t handle, cublasOperation_
         return CUBLAS_STATUS_NOT_SUPPORTED; // fp8 is cublasLtMatmul's
     if (!emu_is_device(a, 1) || !emu_is_device(b, 1) || !emu_is_device(c, 1))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (!handle->started && emu_in_capture(handle->stream))
+        return CUBLAS_STATUS_INTERNAL_ERROR;
+    handle->started = true;
     return emu_push(handle->stream, emu_op_make(run_gemm, &g, sizeof g)) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                                          : CUBLAS_STATUS_SUCCESS;
 }

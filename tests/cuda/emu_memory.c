@@ -80,6 +80,8 @@ static bool map(struct allocation *a)
 
 cudaError_t CUDARTAPI cudaMalloc(void **p, size_t bytes)
 {
+    if (emu_capturing())
+        return emu_error(cudaErrorStreamCaptureUnsupported);
     struct allocation *a = calloc(1, sizeof *a);
     a->bytes = bytes;
     if (emu_inject() || used + bytes > TOTAL || !map(a)) {
@@ -96,6 +98,8 @@ cudaError_t CUDARTAPI cudaFree(void *p)
 {
     if (!p)
         return cudaSuccess;
+    if (emu_capturing())
+        return emu_error(cudaErrorStreamCaptureUnsupported);
     emu_drain_all(); // cudaFree waits for the device
     for (struct allocation **link = &first; *link; link = &(*link)->next) {
         struct allocation *a = *link;
@@ -124,6 +128,8 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t *available, size_t *total)
 cudaError_t CUDARTAPI cudaHostAlloc(void **p, size_t bytes, unsigned flags)
 {
     (void)flags;
+    if (emu_capturing())
+        return emu_error(cudaErrorStreamCaptureUnsupported);
     if (emu_inject() || posix_memalign(p, PAGE, bytes + !bytes))
         return emu_error(cudaErrorMemoryAllocation);
     return cudaSuccess;

@@ -103,6 +103,19 @@ static void drain(struct CUstream_st *s, uint64_t to)
     emu_memory_close();
 }
 
+bool emu_in_capture(cudaStream_t s)
+{
+    return stream_of(s)->capture != NULL;
+}
+
+bool emu_capturing(void)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture)
+            return true;
+    return false;
+}
+
 void emu_drain_all(void)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
@@ -168,6 +181,8 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t s)
 
 cudaError_t CUDARTAPI cudaDeviceSynchronize(void)
 {
+    if (emu_capturing())
+        return emu_error(cudaErrorStreamCaptureUnsupported);
     if (emu_inject())
         return emu_error(cudaErrorLaunchFailure);
     emu_drain_all();
@@ -356,6 +371,8 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void *to, const void *from, size_t bytes, 
 
 cudaError_t CUDARTAPI cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
+    if (emu_capturing())
+        return emu_error(cudaErrorStreamCaptureImplicit);
     cudaError_t e = cudaMemcpyAsync(to, from, bytes, kind, NULL);
     emu_drain_all();
     return e;
@@ -409,6 +426,20 @@ static size_t shared_limit(const void *kernel)
     return (size_t)limit;
 }
 
+// Kernels are loaded by their first launch (CUDA_MODULE_LOADING=LAZY, the default), which a capture may not hold. That is
+// stricter than CUDA promises to be.
+static bool is_loaded(const void *kernel, bool loads)
+{
+    static const void *loaded[512];
+    static int n_loaded;
+    for (int i = 0; i < n_loaded; i++)
+        if (loaded[i] == kernel)
+            return true;
+    if (loads && n_loaded < (int)(sizeof loaded / sizeof *loaded))
+        loaded[n_loaded++] = kernel;
+    return loads;
+}
+
 static void run_kernel(struct emu_op *op)
 {
     emu_run_grid(op->grid, op->block, (unsigned)op->bytes, op->kernel, op->args, op->name);
@@ -421,6 +452,8 @@ int emu_launch(struct emu_dim3 grid, struct emu_dim3 block, size_t dynamic_bytes
     if (!threads || threads > EMU_MAX_THREADS || !grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535 ||
         dynamic_bytes > shared_limit(symbol))
         return emu_error(cudaErrorInvalidConfiguration);
+    if (!is_loaded(symbol, !emu_in_capture(stream)))
+        return emu_error(cudaErrorStreamCaptureUnsupported);
     struct emu_op *op = emu_op_make(run_kernel, args, n_args);
     op->grid = grid, op->block = block, op->bytes = dynamic_bytes, op->kernel = kernel, op->name = name;
     return emu_push(stream, op);
@@ -453,6 +486,7 @@ const char *CUDARTAPI cudaGetErrorName(cudaError_t e)
         X(cudaErrorIllegalState)
         X(cudaErrorNotReady)
         X(cudaErrorStreamCaptureUnsupported)
+        X(cudaErrorStreamCaptureImplicit)
 #undef X
     default: return "cudaErrorUnknown";
     }

@@ -31,6 +31,8 @@ struct emu_op {
 struct emu_op *emu_op_make(void (*run)(struct emu_op *), const void *args, size_t n_args);
 cudaError_t emu_push(cudaStream_t stream, struct emu_op *op); // takes the op; captures or queues it
 void emu_drain_all(void);
+bool emu_capturing(void);             // does any stream capture: then nothing may be allocated, freed or waited for
+bool emu_in_capture(cudaStream_t s);  // does this one
 bool emu_inject(void);                // is this the call that KVEMU_FAIL wants to fail
 bool emu_injected(void);              // has that call come
 cudaError_t emu_error(cudaError_t e); // remembers it for cudaGetLastError

@@ -16,6 +16,7 @@ enum planted {
     PLANTED_SPLIT_BARRIER,  // half the block waits at a barrier of all
     PLANTED_UNAWAITED_COPY, // an asynchronous copy is read before it is waited for
     PLANTED_MISALIGNED,     // 16 bytes from an address of 4
+    PLANTED_COLD_CAPTURE,   // a kernel's first launch is captured
     PLANTED_COUNT,
 };
 enum { PLANTED_N = 128 };

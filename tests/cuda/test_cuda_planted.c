@@ -17,13 +17,40 @@
 
 enum { RIGHT, WRONG, REFUSED };
 
+static cudaError_t captured(enum planted bug, const float *from, float *to)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaError_t e = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (!e)
+        e = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (!e)
+        e = planted_launch(bug, from, to, stream);
+    if (!e)
+        e = cudaStreamEndCapture(stream, &graph);
+    if (!e)
+        e = cudaGraphInstantiate(&exec, graph, 0);
+    if (!e)
+        e = cudaGraphLaunch(exec, stream);
+    return e ? e : cudaStreamSynchronize(stream);
+}
+
+static cudaError_t launched(enum planted bug, const float *from, float *to)
+{
+    if (bug == PLANTED_COLD_CAPTURE)
+        return captured(bug, from, to);
+    cudaError_t e = planted_launch(bug, from, to, NULL);
+    return e || bug != PLANTED_NOTHING ? e : captured(bug, from, to); // a kernel that has run may be captured
+}
+
 static int answer(enum planted bug)
 {
     float in[PLANTED_N], out[PLANTED_N], *from, *to;
     for (int i = 0; i < PLANTED_N; i++)
         in[i] = (float)(i + 1);
     if (cudaMalloc((void **)&from, sizeof in) || cudaMalloc((void **)&to, sizeof out) ||
-        cudaMemcpy(from, in, sizeof in, cudaMemcpyHostToDevice) || planted_launch(bug, from, to, NULL) ||
+        cudaMemcpy(from, in, sizeof in, cudaMemcpyHostToDevice) || launched(bug, from, to) ||
         cudaMemcpy(out, to, sizeof out, cudaMemcpyDeviceToHost))
         return REFUSED;
     int right = RIGHT;
@@ -52,7 +79,7 @@ static bool is_right(enum planted bug)
 }
 
 static const char *const NAME[PLANTED_COUNT] = {"nothing",       "no barrier",     "out of bounds", "wrong mask",
-                                                "split barrier", "unawaited copy", "misaligned"};
+                                                "split barrier", "unawaited copy", "misaligned",    "cold capture"};
 
 // Each bug in one order of threads at least: half a block that does not wait is late in one, early in the other.
 static void test_bugs_are_caught(void **state)
