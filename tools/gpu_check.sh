@@ -3,8 +3,9 @@
 # Everything that only a machine with an NVIDIA GPU can show, in under 6 minutes and without a network: which driver and
 # permissions there are, whether the device's counters count work of known size, what the device attains, the kernels'
 # tests on it, the same logits as elsewhere, and the sweep configs/gpu-check.json. Each stage has a limit of its own, and
-# one that fails hides no other. Programs come from KIT (default build/gpu-kit, made by `make gpu-kit`), which needs no
-# compiler there. At most 8 files in OUT; summary.txt says of each stage "ok", "FAILED" or "skipped", and why.
+# one that fails hides no other: the sweep is run in parts, since a kernel that faults takes its process with it. Programs
+# come from KIT (default build/gpu-kit, made by `make gpu-kit`), which needs no compiler there, but the machine's cuBLAS and
+# CUPTI. At most 8 files in OUT; summary.txt says of each stage "ok", "FAILED" or "skipped", and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 OUT=${1:-${OUT:-results/gpu-check}}
@@ -15,6 +16,21 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$OUT" || exit 1
 : >"$OUT/summary.txt"
 export LD_LIBRARY_PATH=$KIT/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+# Folders of cuBLAS and CUPTI where the loader does not know them: of toolkits, of Python's packages, wherever they are.
+find_library() { # NAME
+    local file
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1" && return
+    for file in "${CUDA_HOME:-/usr/local/cuda}"/lib64/"$1" /usr/local/cuda*/{lib64,targets/x86_64-linux/lib,extras/CUPTI/lib64}/"$1"; do
+        [ -e "$file" ] && echo "${file%/*}" && return
+    done
+    file=$(timeout 15 find / \( -path /proc -o -path /sys \) -prune -o -name "$1" -print -quit 2>/dev/null)
+    echo "${file%/*}"
+}
+for library in libcublas.so.13 libcupti.so.13; do
+    command -v nvidia-smi >/dev/null && folder=$(find_library $library) || folder=
+    LD_LIBRARY_PATH=$LD_LIBRARY_PATH${folder:+:$folder}
+done
 
 say() { printf '%-12s %-8s %s\n' "$1" "$2" "$3" | tee -a "$OUT/summary.txt"; }
 
@@ -42,6 +58,8 @@ environment() {
     command -v nvcc && nvcc --version | tail -n 2
     grep -s RmProfilingAdminOnly /proc/driver/nvidia/params
     id -u
+    echo "LD_LIBRARY_PATH $LD_LIBRARY_PATH"
+    ldd "$KIT/kvbench-cuda.so"
     "$KVBENCH" doctor || true
     command -v nvidia-smi >/dev/null || { echo 'nvidia-smi is not here: no NVIDIA driver'; return 1; }
 }
@@ -57,15 +75,30 @@ calibrated() {
         awk '{ n++; bad = $1 < 0.97 || $1 > 1.05 || $2 < 0.99 || $2 > 1.01 } END { exit !n || bad }'
 }
 
+# As the catalogue calls this GPU.
+catalogued() {
+    case $(nvidia-smi --query-gpu=name --format=csv,noheader) in
+    *H200*) echo h200-sxm ;;
+    *H100*PCIe*) echo h100-pcie ;;
+    *H100*) echo h100-sxm ;;
+    *A100*) echo a100-sxm-80gb ;;
+    *B200*) echo b200 ;;
+    *) echo auto ;;
+    esac
+}
+
+# The points whose key matches $0, beside those already there. Without measured ceilings the datasheet's must do.
 sweep() {
-    "$KVBENCH" sweep configs/gpu-check.json --out "$work/sweep" || return
+    local hardware=auto
+    [ -e "$work/sweep/ceilings-cuda0.json" ] || hardware=$(catalogued)
+    "$KVBENCH" sweep configs/gpu-check.json --out "$work/sweep" --hardware "$hardware" --resume --filter "$0" --quiet
 }
 
 [ -x "$KVBENCH" ] || { say kit FAILED "no $KVBENCH: make gpu-kit"; exit 1; }
-export -f environment calibrated sweep
-export KVBENCH work
+export -f environment calibrated catalogued sweep
+export KVBENCH KIT work
 stage environment 20 "$OUT/environment.txt" bash -c environment
-stage ceilings 45 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
+stage ceilings 40 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
 stage counters 10 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
 cat "$work/counters.txt" >>"$OUT/summary.txt"
 # The tests that run on the emulator elsewhere, on the device: each kernel against its formula, tokens as the sampler draws
@@ -78,14 +111,21 @@ device_test() { # NAME PROGRAM LIMIT_S
     fi
 }
 device_test kernels test_cuda_kernels 30
-device_test sampling test_cuda_sample 20
-device_test verify test_cuda_backend 45
+device_test verify test_cuda_backend 40
 mkdir -p "$work/sweep"
 cp -f "$OUT/ceilings-cuda0.json" "$work/sweep/" 2>/dev/null
-stage sweep 180 "$work/sweep.txt" bash -c sweep
+part() { # NAME KEYS LIMIT_S
+    stage "$1" "$3" "$work/sweep.txt" bash -c sweep "$2"
+}
+part decode 'decode/.*/kv-bf16' 60
+part prefill prefill 40
+part decode-fp8 'decode/.*/kv-fp8' 45
+part decode-int8 'decode/.*/kv-int8' 45
+device_test sampling test_cuda_sample 20
 cat "$work/sweep.txt" >>"$OUT/summary.txt"
 for file in gpu-check.csv gpu-check.ops.csv gpu-check.meta.json; do
     [ -e "$work/sweep/$file" ] && cp "$work/sweep/$file" "$OUT/"
 done
+[ -e "$OUT/gpu-check.csv" ] || cp "$work/sweep/gpu-check.jsonl" "$OUT/" 2>/dev/null # of a sweep that was killed
 say total "$(grep -c ' ok ' "$OUT/summary.txt") ok" "$(grep -c ' FAILED ' "$OUT/summary.txt") failed, $SECONDS s, $(du -sk "$OUT" | cut -f1) KiB in $OUT"
 ! grep -q ' FAILED ' "$OUT/summary.txt"

@@ -14,8 +14,10 @@ else
     out '^counters +FAILED .*not measured'
     out '^kernels +skipped .*no .*/kit/test_cuda_kernels'
     out '^verify +skipped'
-    out '^sweep +FAILED .*no NVIDIA driver'
-    out '^total +0 ok +4 failed'
+    for part in decode prefill decode-fp8 decode-int8; do
+        out "^$part +FAILED .*no NVIDIA driver"
+    done
+    out '^total +0 ok +7 failed'
     [ "$(find "$WORK/results" -type f | wc -l)" -le 8 ] || complain 'more than 8 files'
 fi
 run 1 'the script without its programs' env KIT="$WORK/none" tools/gpu_check.sh "$WORK/results"
