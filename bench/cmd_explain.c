@@ -265,13 +265,14 @@ static void point_cells(struct table *t, const struct stored *p, int32_t number)
     char name[64] = "-", half[16] = "-";
     const struct result *r = &p->result;
     bool known = explain_add(&x, p);
-    double beyond = known ? x.time_ns - explain_probed_roof_ns(&x) : NAN;
+    double beyond = known ? x.time_ns - explain_probed_roof_ns(&x) : NAN, share = NAN;
     double width = 50 * (r->median_high_ns - r->median_low_ns) / r->median_ns;
     if (isfinite(width))
         snprintf(half, sizeof half, "%.0f %%", width);
     if (known) {
         explain_order(&x, order);
         explain_part_name(&x, order[0], name);
+        share = 100 * x.part_ns[order[0]] / beyond;
     }
     table_cell(t, "%d", number);
     table_cell(t, "%s", r->key);
@@ -279,7 +280,7 @@ static void point_cells(struct table *t, const struct stored *p, int32_t number)
     table_cell(t, "%s", half);
     table_cell(t, known ? "%.0f %%" : "-", 100 * explain_probed_roof_ns(&x) / x.time_ns);
     ms_cell(t, beyond);
-    table_cell(t, known ? "%.0f %%" : "-", 100 * x.part_ns[order[0]] / beyond);
+    table_cell(t, known ? "%.0f %%" : "-", share);
     table_cell(t, "%s", name);
     table_cell(t, "%s", r->verdict);
 }

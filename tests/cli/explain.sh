@@ -26,6 +26,9 @@ is 'one per point' "$(grep -c '"sentence":"' "$WORK/out")" 26
 # The differences of each row sum to what lies between roof and median, and so do the parts (nine digits are printed).
 run 0 'parts' "$KVBENCH" explain tests/golden/sample/cpu -o csv
 is 'that sum to the median' "$(awk -F, 'NR > 1 { s = $4; for (i = 6; i <= 12; i++) s += $i; if (s - $3 > 20 || $3 - s > 20) bad++ } END { print bad + 0 }' "$WORK/out")" 0
+printf 'key,phase,median_ns\na,decode,1000000\n' >"$WORK/bare.csv"
+run 0 'a table of times alone' "$KVBENCH" explain "$WORK/bare.csv"
+out '^ *1  a +1\.00 '
 run 2 'no such result' "$KVBENCH" explain nowhere
 one_err
 err "'nowhere'"
