@@ -373,6 +373,12 @@ uint64_t hardware_kept(const struct hardware *hw, uint64_t distance)
     return levels_keep(hw, hw->n_levels, distance);
 }
 
+uint64_t hardware_served(const struct hardware *hw, int32_t i, uint64_t distance)
+{
+    uint64_t upto = i < hw->n_levels ? levels_keep(hw, i + 1, distance) : distance;
+    return upto - levels_keep(hw, i, distance);
+}
+
 bool hardware_from_memory(const struct hardware *hw, uint64_t distance)
 {
     return !hardware_kept(hw, distance);
@@ -391,10 +397,10 @@ struct hw_value hardware_stream(const struct hardware *hw, uint64_t distance)
     struct hw_value memory = *best_bandwidth(hw);
     if (!(memory.value > 0) || !distance || hardware_from_memory(hw, distance))
         return memory;
-    double left = (double)(distance - hardware_kept(hw, distance)), s = left / memory.value, spread = s * memory.spread;
-    for (int32_t i = 0; i < hw->n_levels; i++) {
-        const struct hw_value *v = &hw->level[i].bandwidth;
-        double bytes = (double)(levels_keep(hw, i + 1, distance) - levels_keep(hw, i, distance));
+    double s = 0, spread = 0;
+    for (int32_t i = 0; i <= hw->n_levels; i++) {
+        const struct hw_value *v = i < hw->n_levels ? &hw->level[i].bandwidth : &memory;
+        double bytes = (double)hardware_served(hw, i, distance);
         s += bytes / v->value;
         spread += bytes / v->value * v->spread;
     }

@@ -82,6 +82,8 @@ double hardware_bandwidth(const struct hardware *hw, enum roof_kind kind);
 uint64_t hardware_cache(const struct hardware *hw);
 // Of `distance` bytes that are gone over again and again, how many are still in a cache when they are wanted.
 uint64_t hardware_kept(const struct hardware *hw, uint64_t distance);
+// How many of them level i serves; i == n_levels: the main memory.
+uint64_t hardware_served(const struct hardware *hw, int32_t i, uint64_t distance);
 // The rate at which bytes are read again of which `distance` are gone over in between, themselves included: each level's
 // for what it keeps, the main memory's for the rest; its spread likewise. Without levels the best known bandwidth.
 struct hw_value hardware_stream(const struct hardware *hw, uint64_t distance);

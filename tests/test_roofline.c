@@ -169,6 +169,11 @@ static void test_streams_by_hand(void **state)
         assert_close(half.level[1].bandwidth.value, 2e12);
         assert_close(half.bandwidth[ROOF_ATTAINABLE].value, 0.4e12);
     }
+    static const uint64_t HALF_WAY[3] = {500, 1000, 0}, BEYOND[3] = {0, 2000, 6000};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(hardware_served(&hw, i, 1500), HALF_WAY[i]);
+        assert_int_equal(hardware_served(&hw, i, 8000), BEYOND[i]);
+    }
     assert_close(hardware_stream(&hw, 3000).spread, 0.3);
     assert_close(hardware_stream(&hw, 1000000).spread, 0.1);
     assert_true(hardware_stream(&hw, 0).value == 0.8e12); // of nothing known: main memory
