@@ -20,7 +20,7 @@ static int remove_folder_of_tests(void **state)
 {
     (void)state;
     scratch_remove(folder, "h<b>.jsonl", "h<b>.meta.json", "second.jsonl", "poor.jsonl", "negative.jsonl", "many.jsonl",
-                   NULL);
+                   "levels.jsonl", "levels.meta.json", NULL);
     return 0;
 }
 
@@ -319,6 +319,44 @@ static void negative_differences_lie_left_of_zero(void **state)
     free(page);
 }
 
+// A step of 400 kB that a cache of 1 MB serves, and one of 40 MB from main memory.
+static void operations_stand_below_their_level(void **state)
+{
+    char path[256];
+    (void)state;
+    static const char ROWS[] =
+        "{\"key\":\"a\",\"phase\":\"decode\",\"batch\":1,\"context\":64,\"n_gen\":1,\"verdict\":\"ok\",\"hardware\":\"m\","
+        "\"compute\":\"f32\",\"type_k\":\"f32\",\"type_v\":\"f32\",\"median_ns\":9e4,\"flops\":2e5,\"intensity\":0.5,\"roof_"
+        "ns\":5e4,\"weight_bytes\":3e5,"
+        "\"kv_read_bytes\":1e5,\"kv_write_bytes\":0,\"ops\":[{\"op\":\"attn\",\"op_ns\":1e4,\"flops\":2e5,\"weight_bytes\":"
+        "0,"
+        "\"kv_read_bytes\":1e5,\"kv_write_bytes\":0}]}\n"
+        "{\"key\":\"b\",\"phase\":\"decode\",\"batch\":1,\"context\":128,\"n_gen\":1,\"verdict\":\"ok\",\"hardware\":\"m\","
+        "\"compute\":\"f32\",\"type_k\":\"f32\",\"type_v\":\"f32\",\"median_ns\":9e6,\"flops\":6e7,\"intensity\":1.5,\"roof_"
+        "ns\":5e6,\"weight_bytes\":3e7,"
+        "\"kv_read_bytes\":1e7,\"kv_write_bytes\":0,\"ops\":[{\"op\":\"ffn_up\",\"op_ns\":4e6,\"flops\":6e7,"
+        "\"weight_bytes\":3e7,\"kv_read_bytes\":0,\"kv_write_bytes\":0},{\"op\":\"norm\",\"op_ns\":10,\"flops\":0,"
+        "\"weight_bytes\":64,\"kv_read_bytes\":0,\"kv_write_bytes\":0}]}\n";
+    static const char META[] =
+        "{\"ceilings\":[{\"name\":\"m\",\"title\":\"M\",\"kind\":\"cpu\",\"attainable\":{\"bandwidth_GBps\":10,\"peak_"
+        "TFLOPS\":"
+        "{\"f32\":0.5},\"levels\":[{\"name\":\"L2\",\"capacity_MiB\":1,\"fade_MiB\":2,\"read_GBps\":100}]}}]}";
+    scratch_text(folder, "levels.jsonl", ROWS);
+    scratch_text(folder, "levels.meta.json", META);
+    const char *paths[] = {scratch_path(folder, "levels.jsonl", path)};
+    char *page = page_of(paths, 1);
+    assert_well_formed(page);
+    assert_int_equal(count(page, "Operations below the memory hierarchy</h4>"), 1);
+    assert_non_null(strstr(page, "attention, from L2<"));
+    assert_null(strstr(page, "attention, from memory<"));
+    assert_non_null(strstr(page, "matrix products, from memory<"));
+    assert_null(strstr(page, "matrix products, from L2<"));
+    assert_non_null(strstr(page, "20.0 GFLOP/s\n100 % of its bytes from L2\ndecode, batch 1, 64 tokens"));
+    assert_non_null(strstr(page, "15.0 GFLOP/s\n100 % of its bytes from memory\ndecode, batch 1, 128 tokens"));
+    assert_int_equal(count(page, ">L2: 100 GB/s<"), 2); // in the key of the roofline, too
+    free(page);
+}
+
 // 104 points: the sample four times, as other threads.
 static void hundred_points_stay_below_a_megabyte(void **state)
 {
@@ -376,6 +414,7 @@ int main(void)
         cmocka_unit_test(hostile_texts_stay_texts),
         cmocka_unit_test(poor_rows_make_a_page),
         cmocka_unit_test(negative_differences_lie_left_of_zero),
+        cmocka_unit_test(operations_stand_below_their_level),
         cmocka_unit_test(hundred_points_stay_below_a_megabyte),
         cmocka_unit_test(results_stand_side_by_side),
     };

@@ -84,6 +84,7 @@ static void hold_points(struct chart *c)
 {
     c->x.scale = svg_scale_empty(c->x.log);
     c->y.scale = svg_scale_empty(c->y.log);
+    svg_scale_hold(&c->x.scale, c->x.least > 0 ? c->x.least : NAN);
     for (int32_t i = 0; i < c->n; i++)
         for (int32_t k = 0; k < c->line[i].n; k++) {
             const struct chart_point *p = &c->line[i].point[k];
@@ -166,10 +167,13 @@ static void draw_y_axis(FILE *f, const struct chart *c)
 
 static void draw_path(FILE *f, const struct chart *c, const struct chart_line *l)
 {
-    static const char *const CLASS[] = {"ln", NULL, "ln roof", "ln bound", "ceil"};
+    static const char *const CLASS[] = {"ln", NULL, "ln roof", "ln bound", "ceil", "ln level"};
     if (!CLASS[l->style] || l->n < 2)
         return;
-    fprintf(f, "<path class=\"%s %c%d\" d=\"", CLASS[l->style], l->style == CHART_CEILING ? 'k' : 'c', l->colour);
+    fprintf(f, "<path class=\"%s", CLASS[l->style]);
+    if (l->colour != CHART_PLAIN)
+        fprintf(f, " %c%d", l->style == CHART_CEILING ? 'k' : 'c', l->colour);
+    fputs("\" d=\"", f);
     for (int32_t k = 0; k < l->n; k++)
         fprintf(f, "%c%.1f %.1f", k ? 'L' : 'M', svg_place(&c->x.scale, l->point[k].x),
                 svg_place(&c->y.scale, l->point[k].y));
@@ -233,7 +237,18 @@ static int compare_names(const void *a, const void *b)
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : (x->line < y->line ? -1 : 1);
 }
 
-// Names at the ends of their lines, moved apart where lines end close together.
+// Moves names apart that stand closer than `step`, none below the plot.
+static void part_names(const struct chart *c, struct name_at *at, int32_t n, double step)
+{
+    qsort(at, (size_t)n, sizeof *at, compare_names);
+    for (int32_t i = 1; i < n; i++)
+        at[i].y = at[i].y < at[i - 1].y + step ? at[i - 1].y + step : at[i].y;
+    double low = c->y.scale.from - 2;
+    for (int32_t i = n - 1; i >= 0 && at[i].y > low; low = at[i].y - step, i--)
+        at[i].y = low;
+}
+
+// Names at the ends of their lines.
 static void draw_names(FILE *f, const struct chart *c)
 {
     struct name_at at[MOST_NAMES];
@@ -243,16 +258,29 @@ static void draw_names(FILE *f, const struct chart *c)
         if (*l->name && l->n && l->style != CHART_CEILING)
             at[n++] = (struct name_at){l, svg_place(&c->y.scale, l->point[l->n - 1].y)};
     }
-    qsort(at, (size_t)n, sizeof *at, compare_names);
-    for (int32_t i = 1; i < n; i++)
-        at[i].y = at[i].y < at[i - 1].y + 15 ? at[i - 1].y + 15 : at[i].y;
-    double low = c->y.scale.from - 2;
-    for (int32_t i = n - 1; i >= 0 && at[i].y > low; low = at[i].y - 15, i--)
-        at[i].y = low;
+    part_names(c, at, n, 15);
     for (int32_t i = 0; i < n; i++) {
         char classes[32];
         snprintf(classes, sizeof classes, "nm c%d", at[i].line->colour);
         svg_label(f, classes, c->x.scale.to + 9, at[i].y + 4, at[i].line->name);
+    }
+}
+
+// Short names of memory levels left of where their slopes begin; the key has the rates.
+static void draw_level_names(FILE *f, const struct chart *c)
+{
+    struct name_at at[MOST_NAMES];
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n && n < MOST_NAMES; i++)
+        if (c->line[i].style == CHART_LEVEL && c->line[i].n > 1)
+            at[n++] = (struct name_at){&c->line[i], svg_place(&c->y.scale, c->line[i].point[0].y) + 4};
+    part_names(c, at, n, 12);
+    for (int32_t i = 0; i < n; i++) {
+        const struct chart_line *l = at[i].line;
+        char classes[32], name[24];
+        snprintf(classes, sizeof classes, l->colour == CHART_PLAIN ? "nm lv" : "nm lv c%d", l->colour);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(l->name, ":"), l->name);
+        svg_label(f, classes, svg_place(&c->x.scale, l->point[0].x) - 4, at[i].y, name);
     }
 }
 
@@ -273,8 +301,11 @@ static void put_mark_key(FILE *f, const struct chart_line *l)
 
 static void put_ceiling_key(FILE *f, const struct chart_line *l)
 {
-    char content[64];
-    snprintf(content, sizeof content, "<path class=\"ceil k%d\" d=\"M0 6H22\"/>", l->colour);
+    char content[64], colour[16] = "";
+    if (l->colour != CHART_PLAIN)
+        snprintf(colour, sizeof colour, "%c%d", l->style == CHART_LEVEL ? 'c' : 'k', l->colour);
+    snprintf(content, sizeof content, "<path class=\"%s %s\" d=\"M0 6H22\"/>", l->style == CHART_LEVEL ? "ln level" : "ceil",
+             colour);
     put_key(f, content, l->name);
 }
 
@@ -285,7 +316,7 @@ static void draw_key(FILE *f, const struct chart *c)
         if (has_marks(&c->line[i]) && c->line[i].n)
             put_mark_key(f, &c->line[i]);
     for (int32_t i = 0; i < c->n; i++)
-        if (c->line[i].style == CHART_CEILING)
+        if (c->line[i].style >= CHART_CEILING && c->line[i].n)
             put_ceiling_key(f, &c->line[i]);
     if (any_interval(c))
         put_key(f, "<path class=\"iv\" d=\"M11 1V11M8 1h6M8 11h6\"/>", "95 % interval");
@@ -347,5 +378,6 @@ void chart_draw(FILE *f, struct chart *c)
             draw_marks(f, c, &c->line[i]);
     if (names)
         draw_names(f, c);
+    draw_level_names(f, c);
     fputs("</svg></figure>\n", f);
 }

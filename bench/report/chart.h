@@ -16,12 +16,14 @@ enum chart_style {
     CHART_ROOF,     // a dashed line
     CHART_BOUND,    // a dotted line
     CHART_CEILING,  // a grey line: of the machine, not of points
+    CHART_LEVEL,    // the same of one memory level, thin, in its colour and with its name where it begins
 };
 
+enum { CHART_PLAIN = -1 }; // no colour of its own
 struct chart_line {
     char name[96];
     enum chart_style style;
-    int colour, shape;         // colour: class cN
+    int colour, shape;         // colour: class cN, or CHART_PLAIN (levels)
     struct chart_point *point; // [n], in order of x; owned by the chart
     int32_t n;
 };
@@ -31,6 +33,7 @@ struct chart_axis {
     bool log;
     const int64_t *value; // [n_values] that occur, each labelled; NULL: round ticks
     int32_t n_values;
+    double least; // that it must reach down to; 0: what the points need
     struct svg_scale scale;
 };
 

@@ -2,7 +2,7 @@
 // draws, and where the time went.
 #include "bench/report/bars.h"
 #include "bench/report/chart.h"
-#include "bench/report/report.h"
+#include "bench/report/picture.h"
 
 #include "bench/explain.h"
 #include "bench/html.h"
@@ -11,25 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VALUES = 24, MOST_LINES = 6, MOST_BARS = 40 };
+enum { MOST_LINES = 6, MOST_BARS = 40 };
 
-struct picture {
-    const struct report_result *r;
-    int32_t slice;
-    int64_t batch[MOST_VALUES], length[MOST_VALUES],
-        any_batch[MOST_VALUES]; // any_batch: of all phases, the others of decode
-    int32_t n_batches, n_lengths, n_any;
-};
-
-static const struct report_point *point_at(const struct picture *p, int32_t i)
+const struct report_point *picture_point(const struct picture *p, int32_t i)
 {
     const struct report_point *point = &p->r->point[i];
     return point->shown && point->slice == p->slice ? point : NULL;
 }
 
-static int32_t n_points(const struct picture *p)
+int32_t picture_n(const struct picture *p)
 {
     return p->r->recorded.n_rows;
+}
+
+static bool is_end(const int64_t *list, int32_t n, int64_t v)
+{
+    return n && (v == list[0] || v == list[n - 1]);
+}
+
+bool picture_corner(const struct picture *p, const struct report_point *point)
+{
+    int64_t length[PICTURE_VALUES];
+    const char *phase = point->stored->result.phase;
+    int32_t n = report_values(p->r, p->slice, phase, REPORT_LENGTH, length, PICTURE_VALUES);
+    return point->main && !report_is(point, "generate") && is_end(length, n, point->length) &&
+           is_end(p->any_batch, p->n_any, point->batch);
 }
 
 // Of more series than this every second one and the last are drawn: more lines than that hide each other.
@@ -67,10 +73,10 @@ static struct chart_point model_point(const struct decode_picture *d, const stru
         .x = (double)(d->along == REPORT_BATCH ? p->batch : p->length), .y = value_of(d, p, ms), .low = NAN, .high = NAN};
 }
 
-static bool any_measured(const struct picture *p)
+bool picture_measured(const struct picture *p)
 {
-    for (int32_t i = 0; i < n_points(p); i++)
-        if (point_at(p, i) && isfinite(point_at(p, i)->ms))
+    for (int32_t i = 0; i < picture_n(p); i++)
+        if (picture_point(p, i) && isfinite(picture_point(p, i)->ms))
             return true;
     return false;
 }
@@ -79,13 +85,13 @@ static void add_decode_line(struct chart *c, const struct picture *p, const stru
                             int colour, int shape)
 {
     char name[64];
-    bool measured = any_measured(p);
+    bool measured = picture_measured(p);
     snprintf(name, sizeof name, "%s %lld", d->line_name, (long long)value);
     chart_add_line(c, measured ? "" : name, CHART_ROOF, colour, shape);
     chart_add_line(c, "", CHART_BOUND, colour, shape);
     chart_add_line(c, name, CHART_MEASURED, colour, shape);
-    for (int32_t i = 0; c->n >= 3 && i < n_points(p); i++) {
-        const struct report_point *point = point_at(p, i);
+    for (int32_t i = 0; c->n >= 3 && i < picture_n(p); i++) {
+        const struct report_point *point = picture_point(p, i);
         if (!point || !point->main || !report_is(point, "decode") ||
             (d->along == REPORT_BATCH ? point->length : point->batch) != value)
             continue;
@@ -97,9 +103,9 @@ static void add_decode_line(struct chart *c, const struct picture *p, const stru
 
 static const char *main_kv(const struct picture *p)
 {
-    for (int32_t i = 0; i < n_points(p); i++)
-        if (point_at(p, i) && point_at(p, i)->main && report_is(point_at(p, i), "decode"))
-            return point_at(p, i)->kv;
+    for (int32_t i = 0; i < picture_n(p); i++)
+        if (picture_point(p, i) && picture_point(p, i)->main && report_is(picture_point(p, i), "decode"))
+            return picture_point(p, i)->kv;
     return "";
 }
 
@@ -133,8 +139,8 @@ static const struct decode_picture DECODE[] = {
 static int32_t kinds_of_kv(const struct picture *p, const char *phase, const char *kv[MOST_LINES])
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < n_points(p); i++) {
-        const struct report_point *point = point_at(p, i);
+    for (int32_t i = 0; i < picture_n(p); i++) {
+        const struct report_point *point = picture_point(p, i);
         int32_t k = 0;
         if (!point || !report_is(point, phase))
             continue;
@@ -152,8 +158,9 @@ static int64_t fullest_batch(const struct picture *p)
     int32_t most = 0;
     for (int32_t b = 0; b < p->n_batches; b++) {
         int32_t n = 0;
-        for (int32_t i = 0; i < n_points(p); i++)
-            n += point_at(p, i) && report_is(point_at(p, i), "decode") && point_at(p, i)->batch == p->batch[b];
+        for (int32_t i = 0; i < picture_n(p); i++)
+            n +=
+                picture_point(p, i) && report_is(picture_point(p, i), "decode") && picture_point(p, i)->batch == p->batch[b];
         if (n >= most)
             most = n, best = p->batch[b];
     }
@@ -173,168 +180,16 @@ static void kv_chart(FILE *f, const struct picture *p)
     for (int32_t k = 0; k < n && n > 1 && p->n_lengths > 1; k++) {
         char name[80];
         snprintf(name, sizeof name, "KV %.60s", kv[k]);
-        chart_add_line(&c, any_measured(p) ? "" : name, CHART_ROOF, chart_ramp(k, n), k);
+        chart_add_line(&c, picture_measured(p) ? "" : name, CHART_ROOF, chart_ramp(k, n), k);
         chart_add_line(&c, name, CHART_MEASURED, chart_ramp(k, n), k);
-        for (int32_t i = 0; c.n >= 2 && i < n_points(p); i++) {
-            const struct report_point *point = point_at(p, i);
+        for (int32_t i = 0; c.n >= 2 && i < picture_n(p); i++) {
+            const struct report_point *point = picture_point(p, i);
             if (!point || !report_is(point, "decode") || point->batch != batch || strcmp(point->kv, kv[k]))
                 continue;
             chart_add_point(&c.line[c.n - 2], model_point(&d, point, point->roof));
             chart_add_point(&c.line[c.n - 1], measured_point(&d, point));
         }
     }
-    chart_draw(f, &c);
-    chart_free(&c);
-}
-
-// Scatter pictures: colour is the batch, shape the phase.
-
-static int phase_shape(const struct report_point *p)
-{
-    return report_is(p, "decode") ? 0 : report_is(p, "prefill") ? 1 : 2;
-}
-
-static int32_t place_of(const int64_t *list, int32_t n, int64_t v)
-{
-    int32_t i = 0;
-    while (i < n && list[i] != v)
-        i++;
-    return i;
-}
-
-typedef struct chart_point (*place_point)(const struct report_point *p);
-
-static void add_scatter(struct chart *c, const struct picture *p, place_point place)
-{
-    static const char *const PHASE[] = {"decode", "prefill", "generate"};
-    for (int shape = 0; shape < 3; shape++)
-        for (int32_t b = 0; b < p->n_any; b++) {
-            char name[64];
-            snprintf(name, sizeof name, "%s, batch %lld", PHASE[shape], (long long)p->any_batch[b]);
-            struct chart_line *l = chart_add_line(c, name, CHART_MARKS, chart_ramp(b, p->n_any), shape);
-            for (int32_t i = 0; i < n_points(p); i++) {
-                const struct report_point *point = point_at(p, i);
-                if (point && phase_shape(point) == shape && place_of(p->any_batch, p->n_any, point->batch) == b)
-                    chart_add_point(l, place(point));
-            }
-        }
-}
-
-static struct chart_point parity_roof(const struct report_point *p)
-{
-    return (struct chart_point){
-        .x = p->roof, .y = p->ms, .low = p->low, .high = p->high, .hollow = p->hollow, .tip = p->tip};
-}
-
-static struct chart_point parity_pred(const struct report_point *p)
-{
-    struct chart_point at = parity_roof(p);
-    at.x = p->pred;
-    return at;
-}
-
-static void parity_chart(FILE *f, const struct picture *p)
-{
-    bool fitted = false;
-    for (int32_t i = 0; i < n_points(p); i++)
-        fitted |= point_at(p, i) && isfinite(point_at(p, i)->pred) && isfinite(point_at(p, i)->ms);
-    struct chart c = {.title = fitted ? "Measured against predicted" : "Measured against the roof",
-                      .x = {.label = fitted ? "fitted prediction, ms" : "roof, ms", .log = true},
-                      .y = {.label = "measured, ms", .log = true},
-                      .diagonal = true,
-                      .legend = true};
-    snprintf(c.note, sizeof c.note, "%s",
-             fitted ? "a point on the line is predicted exactly"
-                    : "a point above the line is slower than the machine could be");
-    add_scatter(&c, p, fitted ? parity_pred : parity_roof);
-    chart_draw(f, &c);
-    chart_free(&c);
-}
-
-// Arithmetic done over its intensity. What was not measured stands at its roof.
-static struct chart_point roofline_point(const struct report_point *p)
-{
-    const struct result *r = &p->stored->result;
-    bool measured = isfinite(r->median_ns);
-    return (struct chart_point){.x = r->intensity,
-                                .y = r->flops / (measured ? r->median_ns : r->roof_ns),
-                                .low = measured ? r->flops / r->median_high_ns : NAN,
-                                .high = measured ? r->flops / r->median_low_ns : NAN,
-                                .hollow = p->hollow,
-                                .tip = p->tip};
-}
-
-// A slope of bandwidth up to the flat of its arithmetic.
-static void add_ceiling(struct chart *c, const struct hardware *hw, enum roof_kind kind, enum dtype type, double left,
-                        double right)
-{
-    double GBps = hardware_bandwidth(hw, kind) / 1e9, GFLOPps = hardware_peak(hw, kind, type) / 1e9;
-    char name[96], bytes[32], flops[32];
-    if (!(GBps > 0) || !(GFLOPps > 0))
-        return;
-    const double x[3] = {left, GFLOPps / GBps, right};
-    snprintf(name, sizeof name, "%s: %s, %s in %s", roof_kind_name(kind), html_rate(GBps * 1e9, "B/s", bytes),
-             html_rate(GFLOPps * 1e9, "FLOP/s", flops), dtype_name(hardware_compute_type(hw, type)));
-    struct chart_line *l = chart_add_line(c, name, CHART_CEILING, (int)kind, 0);
-    for (int k = 0; k < 3; k++)
-        chart_add_point(l, (struct chart_point){.x = x[k], .y = fmin(GBps * x[k], GFLOPps), .low = NAN, .high = NAN});
-}
-
-static enum dtype compute_of(const struct result *r)
-{
-    for (int t = 0; t < DTYPE_COUNT; t++)
-        if (!strcmp(dtype_name((enum dtype)t), r->compute))
-            return (enum dtype)t;
-    return DTYPE_BF16;
-}
-
-static void add_ceilings(struct chart *c, const struct picture *p)
-{
-    const struct result *first = p->r->slice[p->slice].first;
-    const struct hardware *hw = report_hardware(p->r, first);
-    double left = INFINITY, right = 0;
-    enum dtype type = compute_of(first);
-    for (int32_t i = 0; i < c->n; i++)
-        for (int32_t k = 0; k < c->line[i].n; k++) {
-            left = fmin(left, c->line[i].point[k].x);
-            right = fmax(right, c->line[i].point[k].x);
-        }
-    for (enum roof_kind kind = 0; hw && kind < ROOF_KINDS; kind++)
-        if (hardware_bandwidth(hw, kind) > 0)
-            right = fmax(right, 4 * hardware_peak(hw, kind, type) / hardware_bandwidth(hw, kind));
-    for (int kind = ROOF_KINDS - 1; hw && left < right && kind >= 0; kind--)
-        add_ceiling(c, hw, (enum roof_kind)kind, type, left / 2.5, right * 1.3);
-}
-
-// Numbers of a GPU are read in TFLOP/s.
-static void use_tera(struct chart *c)
-{
-    double most = 0;
-    for (int32_t i = 0; i < c->n; i++)
-        for (int32_t k = 0; k < c->line[i].n; k++)
-            most = fmax(most, c->line[i].point[k].y);
-    if (most < 2e4)
-        return;
-    c->y.label = "TFLOP/s";
-    for (int32_t i = 0; i < c->n; i++)
-        for (int32_t k = 0; k < c->line[i].n; k++) {
-            struct chart_point *p = &c->line[i].point[k];
-            p->y /= 1000, p->low /= 1000, p->high /= 1000;
-        }
-}
-
-static void roofline_chart(FILE *f, const struct picture *p)
-{
-    struct chart c = {.title = "Roofline",
-                      .x = {.label = "FLOP per byte of weights and KV", .log = true},
-                      .y = {.label = "GFLOP/s", .log = true},
-                      .legend = true};
-    snprintf(c.note, sizeof c.note, "%s",
-             any_measured(p) ? "what was computed, below what the machine attains"
-                             : "nothing measured: points stand at their roof");
-    add_scatter(&c, p, roofline_point);
-    add_ceilings(&c, p);
-    use_tera(&c);
     chart_draw(f, &c);
     chart_free(&c);
 }
@@ -364,8 +219,6 @@ static char *make_tip(const char *what, const struct report_point *p, double ns,
     return tip;
 }
 
-// Families of operations, as in the pictures of plots/. A span of several belongs to the first family that one of them is
-// of.
 static const struct family {
     const char *name, *ops[4];
 } FAMILY[BARS_PARTS] = {
@@ -389,7 +242,7 @@ static bool has_op(const char *ops, const char *op)
     return false;
 }
 
-static int family_of(const char *ops)
+int picture_family(const char *ops)
 {
     for (int k = 0; k < BARS_PARTS; k++)
         for (int i = 0; i < 4 && FAMILY[k].ops[i]; i++)
@@ -398,13 +251,18 @@ static int family_of(const char *ops)
     return strstr(ops, "norm") ? 7 : 8;
 }
 
+const char *picture_family_name(int family)
+{
+    return FAMILY[family].name;
+}
+
 // A family's traced time and roof, in percent of the untraced median.
 static void fill_ops(struct bar *bar, const struct report_point *p)
 {
     double ns[BARS_PARTS] = {0}, roof[BARS_PARTS] = {0}, whole = p->stored->result.median_ns;
     for (int32_t i = 0; i < p->stored->n_ops; i++) {
         const struct op_result *op = &p->stored->op[i];
-        int k = family_of(op->op);
+        int k = picture_family(op->op);
         ns[k] += isfinite(op->op_ns) ? op->op_ns : 0;
         roof[k] += op->op_roof_ns;
     }
@@ -457,9 +315,9 @@ static void fill_bars(struct bars *b, const struct picture *p, bool (*has)(const
                       void (*fill)(struct bar *, const struct report_point *))
 {
     const char *phase = NULL;
-    bool many = n_points(p) > MOST_BARS;
-    for (int32_t i = 0; i < n_points(p); i++) {
-        const struct report_point *point = point_at(p, i);
+    bool many = picture_n(p) > MOST_BARS;
+    for (int32_t i = 0; i < picture_n(p); i++) {
+        const struct report_point *point = picture_point(p, i);
         bool inner =
             many && point && p->n_any > 2 && point->batch != p->any_batch[0] && point->batch != p->any_batch[p->n_any - 1];
         struct bar *bar = point && point->main && !inner && has(point) ? bars_add(b) : NULL;
@@ -506,12 +364,13 @@ static void attribution_bars(FILE *f, const struct picture *p)
 void report_pictures(FILE *f, const struct report_result *r, int32_t slice)
 {
     struct picture p = {.r = r, .slice = slice};
-    p.n_batches = report_values(r, slice, "decode", REPORT_BATCH, p.batch, MOST_VALUES);
-    p.n_lengths = report_values(r, slice, "decode", REPORT_LENGTH, p.length, MOST_VALUES);
-    p.n_any = report_values(r, slice, NULL, REPORT_BATCH, p.any_batch, MOST_VALUES);
+    p.n_batches = report_values(r, slice, "decode", REPORT_BATCH, p.batch, PICTURE_VALUES);
+    p.n_lengths = report_values(r, slice, "decode", REPORT_LENGTH, p.length, PICTURE_VALUES);
+    p.n_any = report_values(r, slice, NULL, REPORT_BATCH, p.any_batch, PICTURE_VALUES);
     fputs("<div class=\"pictures\">\n", f);
-    roofline_chart(f, &p);
-    parity_chart(f, &p);
+    picture_roofline(f, &p);
+    picture_levels(f, &p);
+    picture_parity(f, &p);
     for (size_t i = 0; i < sizeof DECODE / sizeof *DECODE; i++)
         decode_chart(f, &p, &DECODE[i]);
     kv_chart(f, &p);

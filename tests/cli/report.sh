@@ -71,7 +71,7 @@ addEventListener('load', () => setTimeout(() => {
   say('filtered', column().length);
   filter.value = '';
   filter.dispatchEvent(new Event('input'));
-  const chart = document.querySelectorAll('svg.chart')[2], mark = chart.querySelector('.p'), tip = document.getElementById('tip');
+  const chart = document.querySelector('svg.chart[aria-label^="Decode step by batch"]'), mark = chart.querySelector('.p'), tip = document.getElementById('tip');
   chart.scrollIntoView({ behavior: 'instant' });
   setTimeout(() => {
     const b = mark.getBoundingClientRect();
