@@ -4,6 +4,7 @@
 #include "bench/fitted.h"
 #include "bench/kernels_table.h"
 #include "bench/open.h"
+#include "bench/output_file.h"
 #include "bench/store.h"
 #include "bench/table.h"
 #include "engine/base/file.h"

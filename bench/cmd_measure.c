@@ -4,6 +4,7 @@
 #include "bench/dry_run.h"
 #include "bench/environment.h"
 #include "bench/open.h"
+#include "bench/output_file.h"
 #include "bench/runner.h"
 #include "bench/slope.h"
 #include "bench/summary.h"

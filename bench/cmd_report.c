@@ -1,6 +1,7 @@
 // kvbench report: results as one self-contained HTML page.
 #include "bench/command.h"
 
+#include "bench/output_file.h"
 #include "bench/report/report.h"
 
 #include <stdlib.h>

@@ -16,16 +16,18 @@ static void put_probes(struct result *r, const struct row_context *c, const stru
     if (!c->hw)
         return;
     double read = hardware_stream(c->hw, s->price.stream_bytes).value, flops = c->hw->peak[ROOF_ATTAINABLE][DTYPE_F32].value;
-    r->read_share = s->probes_flops ? share_of(s->edge_read, s->n_edges, read) : share_of(s->probe, s->n_samples, read);
-    r->arithmetic_share = share_of(s->edge_flops, s->n_edges, flops);
-    if (s->n_edges >= 4 && s->edge_flops[0] > 0)
+    r->read_share =
+        s->probes_flops ? share_of(s->beside.edge_read, s->beside.n_edges, read) : share_of(s->probe, s->n_samples, read);
+    r->arithmetic_share = share_of(s->beside.edge_flops, s->beside.n_edges, flops);
+    if (s->beside.n_edges >= 4 && s->beside.edge_flops[0] > 0)
         r->arithmetic_drift =
-            fmax(s->edge_flops[s->n_edges - 2], s->edge_flops[s->n_edges - 1]) / fmax(s->edge_flops[0], s->edge_flops[1]);
+            fmax(s->beside.edge_flops[s->beside.n_edges - 2], s->beside.edge_flops[s->beside.n_edges - 1]) /
+            fmax(s->beside.edge_flops[0], s->beside.edge_flops[1]);
 }
 
 static void put_disturbance(struct result *r, const struct row_context *c, const struct subject *s)
 {
-    const struct disturbance *d = &s->disturbance;
+    const struct disturbance *d = &s->beside.disturbance;
     if (!c->watch || !d->wall_ns)
         return;
     r->waited_share = disturbance_waited(d);
@@ -66,8 +68,8 @@ static void put_device(struct result *r, const struct subject *s)
     r->dram_bytes = s->device.dram_bytes;
     r->l2_bytes = s->device.l2_bytes;
     r->tensor_flops = s->device.tensor_flops;
-    r->gpu_MHz = s->gpu.clock_MHz, r->gpu_W = s->gpu.power_W, r->gpu_C = s->gpu.temperature_C;
-    gpu_limits_print(s->gpu.limits, r->gpu_limits);
+    r->gpu_MHz = s->beside.gpu.clock_MHz, r->gpu_W = s->beside.gpu.power_W, r->gpu_C = s->beside.gpu.temperature_C;
+    gpu_limits_print(s->beside.gpu.limits, r->gpu_limits);
     if (*s->not_counted)
         add_absent(r, "dram_bytes to tensor_flops: ", s->not_counted);
     if (*s->tracing)
@@ -81,7 +83,7 @@ void row_counted(struct result *r, const struct row_context *c, const struct sub
     put_counters(r, c, s);
     put_device(r, s);
     put_energy(r, c, s);
-    if (c->watch && s->disturbance.waited_ns < 0)
+    if (c->watch && s->beside.disturbance.waited_ns < 0)
         add_absent(r, "waited_share: ", "no /proc/self/task/*/schedstat");
 }
 
@@ -102,7 +104,7 @@ static double spread_of(const struct subject *s)
 
 void row_evidence(const struct result *r, const struct row_context *c, const struct subject *s, struct evidence *out)
 {
-    const struct disturbance *d = &s->disturbance;
+    const struct disturbance *d = &s->beside.disturbance;
     *out = (struct evidence){
         .n_samples = s->n_samples,
         .median_ns = r->median_ns,
@@ -119,7 +121,7 @@ void row_evidence(const struct result *r, const struct row_context *c, const str
         .arithmetic = r->arithmetic_share,
         .arithmetic_drift = r->arithmetic_drift,
         .read = r->read_share,
-        .gpu_limits = gpu_limits_throttle(s->gpu.limits) ? r->gpu_limits : NULL,
+        .gpu_limits = gpu_limits_throttle(s->beside.gpu.limits) ? r->gpu_limits : NULL,
         .memory_limited = !strcmp(r->limit, "bandwidth"),
         .step_bytes = s->has_price ? (double)s->price.stream_bytes : NAN,
         .kept_bytes = kept_bytes(c, s),

@@ -22,7 +22,7 @@ enum { TRACE_FILE_SAMPLES = 3 };
 void subject_init(struct subject *s, const struct point *point)
 {
     *s = (struct subject){.point = point, .energy_J = NAN, .device = {NAN, NAN, NAN}};
-    gpu_state_init(&s->gpu);
+    surroundings_init(&s->beside);
     for (int i = 0; i < COUNTER_COUNT; i++)
         s->counted[i] = NAN;
 }
@@ -69,17 +69,17 @@ static void add_sample(struct subject *s, double ns, double probe)
     s->block[s->n_samples++] = s->n_blocks;
 }
 
-bool subject_restore(struct subject *s, const double *sample_ns, const double *probe, int32_t n, const char *test_time,
-                     struct error *e)
+bool subject_restore(struct subject *s, const struct sample_block *block, struct error *e)
 {
-    if (!make_room(s, n, e))
+    if (!make_room(s, block->n, e))
         return false;
     if (!s->n_samples)
-        snprintf(s->test_time, sizeof s->test_time, "%s", test_time);
-    for (int32_t i = 0; i < n; i++) {
-        add_sample(s, sample_ns[i], probe[i]);
-        s->sampled_ns += (int64_t)sample_ns[i];
+        snprintf(s->test_time, sizeof s->test_time, "%s", block->test_time);
+    for (int32_t i = 0; i < block->n; i++) {
+        add_sample(s, block->sample_ns[i], block->probe[i]);
+        s->sampled_ns += (int64_t)block->sample_ns[i];
     }
+    s->beside = block->beside;
     s->n_blocks++;
     return true;
 }
@@ -222,17 +222,17 @@ static double probe(struct bench *b, const struct subject *s)
 static void probe_edge(struct bench *b, struct subject *s)
 {
     double best = 0;
-    if (!b->probe || s->n_edges >= 2 * N_BLOCKS)
+    if (!b->probe || s->beside.n_edges >= 2 * N_BLOCKS)
         return;
     settle();
     for (int i = 0; i < EDGE_LOOKS; i++) {
         double rate = ceiling_probe_flops(b->probe, DTYPE_F32);
         best = rate > best ? rate : best;
     }
-    s->edge_flops[s->n_edges] = best;
+    s->beside.edge_flops[s->beside.n_edges] = best;
     if (s->probes_flops)
-        s->edge_read[s->n_edges] = ceiling_probe_read(b->probe, s->price.stream_bytes);
-    s->n_edges++;
+        s->beside.edge_read[s->beside.n_edges] = ceiling_probe_read(b->probe, s->price.stream_bytes);
+    s->beside.n_edges++;
     settle();
 }
 
@@ -285,7 +285,7 @@ static bool take_samples(struct bench *b, struct subject *s, const struct measur
             return false;
         add_sample(s, (double)ns, rate);
         if (b->energy && b->energy->gpu)
-            gpu_state_look(&s->gpu, &b->energy->nvml, b->energy->gpu);
+            gpu_state_look(&s->beside.gpu, &b->energy->nvml, b->energy->gpu);
         last_ns = ns;
         s->sampled_ns += clock_ns() - begin;
         if (s->n_samples < want)
@@ -431,10 +431,10 @@ static bool take_block(struct bench *b, struct subject *s, const struct measure_
 {
     probe_edge(b, s);
     if (b->watch)
-        watch_begin(b->watch, &s->disturbance);
+        watch_begin(b->watch, &s->beside.disturbance);
     bool ok = take_samples(b, s, limits, since, last_ns, e);
     if (b->watch)
-        watch_end(b->watch, &s->disturbance);
+        watch_end(b->watch, &s->beside.disturbance);
     if (ok)
         probe_edge(b, s);
     s->n_blocks += ok;

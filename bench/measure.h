@@ -8,12 +8,10 @@
 #include "bench/counters.h"
 #include "bench/energy.h"
 #include "bench/planner.h"
+#include "bench/sample_block.h"
 #include "bench/trace_file.h"
-#include "bench/watch.h"
 
 #include <signal.h>
-
-enum { N_BLOCKS = 3 };
 
 struct subject;
 struct measure_limits {
@@ -42,14 +40,10 @@ struct subject {
     char test_time[32];                  // of the first sample
     struct attribution traced[N_BLOCKS]; // [n_traced] further samples, with spans traced
     int32_t n_traced;
-    // What the numbers' worth is judged by (bench/trust.h).
-    struct disturbance disturbance;                           // during its blocks
-    double edge_flops[2 * N_BLOCKS], edge_read[2 * N_BLOCKS]; // [n_edges] probes before and after each block; 0: none
-    int32_t n_edges;
+    struct surroundings beside;    // what the machine did meanwhile
     double counted[COUNTER_COUNT]; // in the last traced sample; NaN: absent
     double energy_J;               // of one sample; NaN: not told
     struct device_counts device;   // of one sample, by the backend's own counters
-    struct gpu_state gpu;          // after its samples
     char not_counted[160];         // why there are no such counts, or ""
     char tracing[160];             // what the backend says of its traces
     char failure[320];             // why the point was given up, or ""
@@ -60,9 +54,8 @@ void subject_free(struct subject *s); // accepts zeroed
 // Where the time went: of all traced samples, once the last block is done; NULL where none was traced.
 const struct attribution *subject_attribution(const struct subject *s);
 
-// Takes samples of a block measured before (an interrupted sweep's).
-bool subject_restore(struct subject *s, const double *sample_ns, const double *probe, int32_t n, const char *test_time,
-                     struct error *e);
+// Takes over what an interrupted sweep knew of a block: its samples, and what it saw beside them.
+bool subject_restore(struct subject *s, const struct sample_block *block, struct error *e);
 
 struct bench {
     struct engine *engine;       // the caller's, opened with points_kv of the points that will take turns

@@ -132,8 +132,7 @@ static bool restore(struct runner *r, struct subject *s, struct error *e)
 {
     for (int32_t i = 0; i < r->store->n_blocks && s->n_blocks < N_BLOCKS; i++) {
         const struct sample_block *b = &r->store->block[i];
-        if (!strcmp(b->key, s->point->key) && b->block == s->n_blocks &&
-            !subject_restore(s, b->sample_ns, b->probe, b->n, b->test_time, e))
+        if (!strcmp(b->key, s->point->key) && b->block == s->n_blocks && !subject_restore(s, b, e))
             return false;
     }
     return true;
@@ -141,8 +140,11 @@ static bool restore(struct runner *r, struct subject *s, struct error *e)
 
 static bool keep_block(struct runner *r, const struct subject *s, int32_t from, struct error *e)
 {
-    struct sample_block b = {
-        .block = s->n_blocks - 1, .n = s->n_samples - from, .sample_ns = s->sample_ns + from, .probe = s->probe + from};
+    struct sample_block b = {.block = s->n_blocks - 1,
+                             .n = s->n_samples - from,
+                             .sample_ns = s->sample_ns + from,
+                             .probe = s->probe + from,
+                             .beside = s->beside};
     snprintf(b.key, sizeof b.key, "%s", s->point->key);
     snprintf(b.test_time, sizeof b.test_time, "%s", s->test_time);
     return store_add_block(r->store, &b, e);

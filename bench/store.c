@@ -1,5 +1,6 @@
 #include "bench/store.h"
 
+#include "bench/output_file.h"
 #include "bench/roofs.h"
 #include "engine/base/file.h"
 
@@ -16,12 +17,7 @@
 // What a scenario's files end in.
 static const char *const SUFFIX[] = {".jsonl",     ".blocks.jsonl", ".csv",       ".ops.csv",
                                      ".roofs.csv", ".meta.json",    ".trace.json"};
-enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, TRACE, N_SUFFIXES, PATH_SIZE = 704 };
-
-static bool no_output(const char *path, struct error *e)
-{
-    return error_set(e, ERROR_OUTPUT, "'%s' cannot be written: %s", path, strerror(errno));
-}
+enum { ROWS, BLOCKS, CSV, OPS_CSV, ROOFS_CSV, META, TRACE, N_SUFFIXES, PATH_SIZE = OUTPUT_PATH };
 
 static const char *path_of(const struct store *s, int suffix, char out[PATH_SIZE])
 {
@@ -39,70 +35,6 @@ static void format_utc(time_t t, const char *format, char out[32])
 void utc_now(char out[32])
 {
     format_utc(time(NULL), "%Y-%m-%dT%H:%M:%SZ", out);
-}
-
-bool make_folder(const char *path, struct error *e)
-{
-    char part[PATH_SIZE];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = part + 1; *slash; slash++)
-        if (*slash == '/') {
-            *slash = 0;
-            if (mkdir(part, 0777) && errno != EEXIST)
-                return no_output(part, e);
-            *slash = '/';
-        }
-    if (mkdir(part, 0777) && errno != EEXIST)
-        return no_output(part, e);
-    return file_is_directory(path) || error_set(e, ERROR_OUTPUT, "'%s' is not a folder", path);
-}
-
-// On disk, not only handed to the kernel.
-static bool flush(FILE *f, const char *path, struct error *e)
-{
-    return (!fflush(f) && !ferror(f) && !fsync(fileno(f))) || no_output(path, e);
-}
-
-static bool close_written(FILE *f, const char *path, struct error *e)
-{
-    bool ok = flush(f, path, e);
-    return (!fclose(f) || !ok || no_output(path, e)) && ok;
-}
-
-// A file that is written beside the old one and takes its place when it is whole.
-struct replacement {
-    char path[PATH_SIZE], temporary[PATH_SIZE + 8];
-    FILE *f;
-};
-
-static bool replacement_open(struct replacement *r, const char *path, struct error *e)
-{
-    snprintf(r->path, sizeof r->path, "%s", path);
-    snprintf(r->temporary, sizeof r->temporary, "%s.new", path);
-    r->f = fopen(r->temporary, "we");
-    return r->f || no_output(path, e);
-}
-
-// ok: nothing went wrong so far; otherwise the old file stays.
-static bool replacement_close(struct replacement *r, bool ok, struct error *e)
-{
-    ok = close_written(r->f, r->path, ok ? e : NULL) && ok;
-    if (ok && rename(r->temporary, r->path))
-        ok = no_output(r->path, e);
-    if (!ok)
-        unlink(r->temporary);
-    return ok;
-}
-
-bool write_file(const char *path, const char *text, struct error *e)
-{
-    struct replacement r;
-    if (!text)
-        return error_set(e, ERROR_MEMORY, "no memory for '%s'", path);
-    if (!replacement_open(&r, path, e))
-        return false;
-    fputs(text, r.f);
-    return replacement_close(&r, true, e);
 }
 
 static bool write_meta(struct store *s, const char *finished, struct error *e)
@@ -177,7 +109,7 @@ static bool still_there(FILE *f, const char *path, struct error *e)
 {
     struct stat open_file, named;
     if (fstat(fileno(f), &open_file) || stat(path, &named))
-        return no_output(path, e);
+        return output_failed(path, e);
     return open_file.st_ino == named.st_ino ||
            error_set(e, ERROR_OUTPUT, "'%s' was replaced while it was being written", path);
 }
@@ -190,7 +122,7 @@ static bool append_line(FILE *f, cJSON *json, const char *path, struct error *e)
         return error_set(e, ERROR_MEMORY, "no memory for a line of '%s'", path);
     fprintf(f, "%s\n", text);
     free(text);
-    return flush(f, path, e);
+    return output_flush(f, path, e);
 }
 
 static bool read_ops(const cJSON *list, const char *where, struct stored *row, struct error *e)
@@ -228,32 +160,15 @@ static bool read_row(struct store *s, const cJSON *json, const char *where, stru
     return ok && !keep;
 }
 
-static bool read_numbers(const cJSON *list, double *out, int32_t n)
-{
-    int32_t i = 0;
-    for (const cJSON *m = list ? list->child : NULL; m && i < n; m = m->next)
-        out[i++] = cJSON_IsNumber(m) ? m->valuedouble : 0;
-    return i == n;
-}
-
 static bool read_block(struct store *s, const cJSON *json, const char *where, struct error *e)
 {
-    struct sample_block b = {0};
-    const char *key = "", *time = "";
-    const cJSON *samples = json_member(json, "samples_ns");
-    b.n = cJSON_GetArraySize(samples);
-    if (!json_string(json, where, "key", &key, e) || !json_string(json, where, "test_time", &time, e) ||
-        !json_i32(json, where, "block", 0, INT32_MAX, &b.block, e))
+    struct sample_block b;
+    if (!sample_block_parse(&b, json, where, e))
         return false;
-    snprintf(b.key, sizeof b.key, "%s", key);
-    snprintf(b.test_time, sizeof b.test_time, "%s", time);
-    b.sample_ns = calloc((size_t)b.n + 1, 2 * sizeof *b.sample_ns);
-    b.probe = b.sample_ns + b.n;
-    bool ok = b.sample_ns && read_numbers(samples, b.sample_ns, b.n) &&
-              read_numbers(json_member(json, "samples_probe"), b.probe, b.n) && keep_block(s, b, e);
+    bool ok = keep_block(s, b, e);
     if (!ok)
         free(b.sample_ns);
-    return ok || error_set(e, ERROR_FILE, "'%s': not a block of samples", where);
+    return ok;
 }
 
 // Calls one for each line that ends in a newline: what a killed process had half written is dropped.
@@ -276,17 +191,6 @@ static bool each_line(struct store *s, const char *path,
     }
     file_close(&file);
     return ok;
-}
-
-static cJSON *block_json(const struct sample_block *b)
-{
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "key", b->key);
-    cJSON_AddNumberToObject(json, "block", b->block);
-    cJSON_AddStringToObject(json, "test_time", b->test_time);
-    cJSON_AddItemToObject(json, "samples_ns", cJSON_CreateDoubleArray(b->sample_ns, b->n));
-    cJSON_AddItemToObject(json, "samples_probe", cJSON_CreateDoubleArray(b->probe, b->n));
-    return json;
 }
 
 // Opening.
@@ -421,7 +325,7 @@ static bool move_old(struct store *s, struct error *e)
     for (int i = 0; i < N_SUFFIXES; i++) {
         snprintf(to, sizeof to, "%s%s", base, SUFFIX[i]);
         if (rename(path_of(s, i, from), to) && errno != ENOENT)
-            return no_output(to, e);
+            return output_failed(to, e);
     }
     snprintf(s->moved_to, sizeof s->moved_to, "%.630s", base);
     return true;
@@ -432,7 +336,7 @@ static FILE *open_append(const struct store *s, int suffix, struct error *e)
     char path[PATH_SIZE];
     FILE *f = fopen(path_of(s, suffix, path), "ae");
     if (!f)
-        no_output(path, e);
+        output_failed(path, e);
     return f;
 }
 
@@ -476,7 +380,7 @@ static bool begin(struct store *s, struct error *e)
               lock_rows(s, fileno(s->rows), e) && write_meta(s, NULL, e) && (s->blocks = open_append(s, BLOCKS, e)) &&
               (!s->n_hw || write_roofs(s, e));
     for (int32_t i = 0; ok && held && i < s->n_blocks; i++)
-        ok = append_line(s->blocks, block_json(&s->block[i]), path_of(s, BLOCKS, path), e);
+        ok = append_line(s->blocks, sample_block_json(&s->block[i]), path_of(s, BLOCKS, path), e);
     return ok;
 }
 
@@ -487,7 +391,7 @@ static bool check_writable(const struct store *s, struct error *e)
     snprintf(path, sizeof path, "%s/.%s.new", s->folder, s->name);
     FILE *f = fopen(path, "we");
     if (!f)
-        return no_output(s->folder, e);
+        return output_failed(s->folder, e);
     fclose(f);
     unlink(path);
     return true;
@@ -562,14 +466,9 @@ bool store_add(struct store *s, struct result *row, struct op_result *op, int32_
 
 static bool hold_block(struct store *s, const struct sample_block *block, struct error *e)
 {
-    struct sample_block copy = *block;
-    size_t size = (size_t)block->n * sizeof *copy.sample_ns;
-    copy.sample_ns = malloc(2 * size + 1);
-    if (!copy.sample_ns)
-        return error_set(e, ERROR_MEMORY, "no memory for a block of samples");
-    copy.probe = copy.sample_ns + block->n;
-    memcpy(copy.sample_ns, block->sample_ns, size);
-    memcpy(copy.probe, block->probe, size);
+    struct sample_block copy;
+    if (!sample_block_copy(&copy, block, e))
+        return false;
     bool ok = keep_block(s, copy, e);
     if (!ok)
         free(copy.sample_ns);
@@ -581,8 +480,8 @@ bool store_add_block(struct store *s, const struct sample_block *block, struct e
     char path[PATH_SIZE];
     if (s->waits)
         return hold_block(s, block, e);
-    return !s->on_disk ||
-           (append_line(s->blocks, block_json(block), path_of(s, BLOCKS, path), e) && still_there(s->blocks, path, e));
+    return !s->on_disk || (append_line(s->blocks, sample_block_json(block), path_of(s, BLOCKS, path), e) &&
+                           still_there(s->blocks, path, e));
 }
 
 static bool write_csv(const struct store *s, struct error *e)

@@ -5,6 +5,7 @@
 #define BENCH_STORE_H
 
 #include "bench/results.h"
+#include "bench/sample_block.h"
 #include "bench/scenario.h"
 #include "roofline/hardware.h"
 
@@ -18,22 +19,13 @@ struct stored {
 bool stored_from_json(struct stored *row, const cJSON *json, const char *where, struct error *e);
 void stored_free(struct stored *row);
 
-// Samples of one block of a point, as the journal keeps them until the point is finished.
-struct sample_block {
-    char key[160];
-    int32_t block;
-    int32_t n;
-    double *sample_ns, *probe; // [n]; owned by the store, or by the caller of store_add_block
-    char test_time[32];        // when it began
-};
-
 struct store {
     bool on_disk; // false: rows are only kept in memory
     char folder[512], name[64];
     FILE *rows, *blocks; // appended to
     struct stored *row;  // [n_rows]
     int32_t n_rows, capacity;
-    struct sample_block *block; // [n_blocks] of an interrupted sweep
+    struct sample_block *block; // [n_blocks] of an interrupted sweep, or held back while it waits
     int32_t n_blocks, blocks_capacity;
     struct hardware *hw; // [n_hw] whose ceilings the roofs use, one per number of threads
     int32_t n_hw;
@@ -68,10 +60,5 @@ bool store_finish(struct store *s, bool complete, struct error *e);
 
 // "2025-01-31T12:34:56Z"
 void utc_now(char out[32]);
-
-// mkdir -p. ERROR_OUTPUT with the folder's name on failure.
-bool make_folder(const char *path, struct error *e);
-// Writes a file so that it is either the old one or the new one in full.
-bool write_file(const char *path, const char *text, struct error *e);
 
 #endif

@@ -1,6 +1,6 @@
 #include "bench/trace_file.h"
 
-#include "bench/store.h"
+#include "bench/output_file.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>

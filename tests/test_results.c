@@ -391,6 +391,18 @@ static void test_ceilings_of_all_threads(void **state)
     store_close(&peek);
 }
 
+static void assert_beside(const struct surroundings *a, const struct surroundings *b)
+{
+    const struct disturbance *x = &a->disturbance, *y = &b->disturbance;
+    assert_true(x->wall_ns == y->wall_ns && x->waited_ns == y->waited_ns && x->other_cpu_ns == y->other_cpu_ns);
+    assert_true(x->steal_ns == y->steal_ns && x->involuntary == y->involuntary);
+    assert_true(x->first_kHz == y->first_kHz && x->last_kHz == y->last_kHz && x->affinity_changed == y->affinity_changed);
+    assert_int_equal(a->n_edges, b->n_edges);
+    assert_memory_equal(a->edge_flops, b->edge_flops, sizeof a->edge_flops);
+    assert_memory_equal(a->edge_read, b->edge_read, sizeof a->edge_read);
+    assert_true(isnan(a->gpu.clock_MHz) && a->gpu.limits == b->gpu.limits);
+}
+
 static void test_resume(void **state)
 {
     struct scenario s = scenario_named("a"), other = scenario_named("a");
@@ -401,6 +413,12 @@ static void test_resume(void **state)
     add(&store, "p1", "ok");
     add(&store, "p2", "failed");
     struct sample_block block = {.key = "p3", .block = 0, .n = 2, .sample_ns = numbers, .probe = numbers, .test_time = "t"};
+    surroundings_init(&block.beside);
+    block.beside.disturbance =
+        (struct disturbance){1, 2, -1, 4, 5, .first_kHz = 3e6, .last_kHz = 2e6, .affinity_changed = true}; // -1: not told
+    block.beside.n_edges = 2;
+    block.beside.edge_flops[1] = 1.25e12;
+    block.beside.gpu.limits = 0x24;
     assert_true(store_add_block(&store, &block, &e));
     store_close(&store); // as if killed: nothing is finished
     FILE *f = fopen(path_in(state, "a.jsonl"), "a");
@@ -412,6 +430,7 @@ static void test_resume(void **state)
     assert_non_null(store_find(&store, "p1"));
     assert_true(store.row[0].n_ops == 1 && store.row[0].op[0].op_ns == 12);
     assert_true(store.n_blocks == 1 && store.block[0].n == 2 && store.block[0].sample_ns[1] == 6);
+    assert_beside(&store.block[0].beside, &block.beside);
     add(&store, "p2", "ok");
     finish(&store, true);
     assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2);

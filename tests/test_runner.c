@@ -1,19 +1,12 @@
 // Whole sweeps, mostly on the null backend: order, resuming after a kill, interruption, verdicts.
+#include "bench/output_file.h"
 #include "bench/runner.h"
 #include "bench/trust.h"
 #include "engine/base/file.h"
+#include "tests/tree.h"
 
-#include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 enum { FAST = 0, SLOW_NS = 4 * 1000 * 1000 };
 
@@ -26,14 +19,7 @@ static int make_temporary(void **state)
 
 static int remove_temporary(void **state)
 {
-    DIR *d = opendir(*state);
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%.255s", (const char *)*state, entry->d_name);
-        unlink(path);
-    }
-    closedir(d);
-    rmdir(*state);
+    tree_remove(*state);
     free(*state);
     return 0;
 }
@@ -240,6 +226,51 @@ static void test_kill_and_resume(void **state)
     close_sweep(&w);
     assert_int_equal(count_lines(rows, &whole), 16);
     assert_false(file_exists(blocks));
+}
+
+// Blocks as a killed sweep leaves them: two of a point, in which a thread waited for half of the time, unless nothing was
+// seen beside them.
+static void leave_blocks(const struct scenario *s, const char *folder, const char *key, bool seen)
+{
+    struct sweep w;
+    struct error e = {0};
+    double ns[3] = {1e6, 1.01e6, 1.02e6}, none[3] = {0};
+    open_sweep(&w, s, folder, false, FAST);
+    struct sample_block b = {.n = 3, .sample_ns = ns, .probe = none, .test_time = "2026-01-31T00:00:00Z"};
+    snprintf(b.key, sizeof b.key, "%s", key);
+    surroundings_init(&b.beside);
+    for (b.block = 0; b.block < 2; b.block++) {
+        if (seen)
+            b.beside.disturbance =
+                (struct disturbance){.wall_ns = (b.block + 1) * 1000000000LL, .waited_ns = (b.block + 1) * 500000000LL};
+        assert_true(store_add_block(&w.store, &b, &e));
+    }
+    close_sweep(&w);
+}
+
+// A point that is taken over has the verdict and the reason of all its blocks, not of the last one alone.
+static void test_resumed_point_keeps_its_verdict(void **state)
+{
+    struct scenario s = scenario_of("\"backend\": \"null\", \"decode\": {\"context\": 5}");
+    for (int seen = 1; seen >= 0; seen--) {
+        struct sweep w;
+        char key[160], folder[128];
+        snprintf(folder, sizeof folder, "%s/%d", (const char *)*state, seen);
+        open_sweep(&w, &s, NULL, false, FAST);
+        snprintf(key, sizeof key, "%s", w.points.point[0].key);
+        close_sweep(&w);
+        leave_blocks(&s, folder, key, seen);
+        open_sweep(&w, &s, folder, true, FAST);
+        must_run(&w);
+        const struct result *r = row_of(&w, key);
+        assert_int_equal(r->n_blocks, 3);
+        assert_true(r->samples_ns.value[3] == 1e6);
+        assert_int_equal(strstr(r->codes, "contended") != NULL, seen);
+        assert_int_equal(strstr(r->reason, "of the time for a CPU that others had") != NULL, seen);
+        if (seen)
+            assert_true(r->waited_share > 0.45 && r->waited_share < 0.55);
+        close_sweep(&w);
+    }
 }
 
 static void test_interrupt(void **state)
@@ -495,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_every_point_becomes_a_row),
         cmocka_unit_test(test_samples_are_steps),
         WITH_FOLDER(test_kill_and_resume),
+        WITH_FOLDER(test_resumed_point_keeps_its_verdict),
         WITH_FOLDER(test_interrupt),
         WITH_FOLDER(test_over_bound),
         WITH_FOLDER(test_differences),

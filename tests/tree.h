@@ -2,7 +2,7 @@
 #ifndef TESTS_TREE_H
 #define TESTS_TREE_H
 
-#include "bench/store.h"
+#include "bench/output_file.h"
 #include "tests/files.h"
 
 #include <ftw.h>
