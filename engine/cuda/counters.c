@@ -160,18 +160,27 @@ static bool make_data_image(struct cuda_counters *c, struct error *e)
     return cupti_failed(t, t->cuptiRangeProfilerCounterDataImageInitialize(&image), "making room for counts", e);
 }
 
-// One range, of our own making, seen once: "user replay" of a set that needs none.
-static bool start(struct cuda_counters *c, struct error *e)
+// One range, of our own making, seen once: "user replay" of a set that needs none. The level to begin at is that of the
+// range by the older interface's header, and 0 in some of what is written of this one.
+static bool choose(struct cuda_counters *c, struct error *e)
 {
     const struct cupti *t = c->cupti;
     CUPTI_PARAMS(CUpti_RangeProfiler_SetConfig, config, .pRangeProfilerObject = c->ranges, .configSize = c->config_bytes,
                  .pConfig = c->config, .counterDataImageSize = c->data_bytes, .pCounterDataImage = c->data,
                  .range = CUPTI_UserRange, .replayMode = CUPTI_UserReplay, .maxRangesPerPass = 1, .numNestingLevels = 1,
                  .minNestingLevel = 1, .targetNestingLevel = 1);
+    if (!t->cuptiRangeProfilerSetConfig(&config))
+        return true;
+    config.targetNestingLevel = 0;
+    return cupti_failed(t, t->cuptiRangeProfilerSetConfig(&config), "choosing counters", e);
+}
+
+static bool start(struct cuda_counters *c, struct error *e)
+{
+    const struct cupti *t = c->cupti;
     CUPTI_PARAMS(CUpti_RangeProfiler_Start, go, .pRangeProfilerObject = c->ranges);
     CUPTI_PARAMS(CUpti_RangeProfiler_PushRange, push, .pRangeProfilerObject = c->ranges, .pRangeName = "work");
-    return cupti_failed(t, t->cuptiRangeProfilerSetConfig(&config), "choosing counters", e) &&
-           cupti_failed(t, t->cuptiRangeProfilerStart(&go), "starting counters", e) &&
+    return choose(c, e) && cupti_failed(t, t->cuptiRangeProfilerStart(&go), "starting counters", e) &&
            cupti_failed(t, t->cuptiRangeProfilerPushRange(&push), "starting counters", e);
 }
 

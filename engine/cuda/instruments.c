@@ -41,7 +41,8 @@ void cuda_records_span(struct cuda *c, int32_t span)
         activity_span(c->records, span);
 }
 
-// A span that ran nothing has no length; it lies where the one before it ended.
+// A span that ran nothing has no length; it lies where the one before it ended. Spans of a stream follow one another: where
+// the device's clock says otherwise, by its tolerance, the later one begins at the end of the earlier.
 static void write_rows(const struct cuda *c, const struct activity_time *t, int32_t n_spans, int64_t zero_ns,
                        struct trace *trace)
 {
@@ -49,6 +50,7 @@ static void write_rows(const struct cuda *c, const struct activity_time *t, int3
     for (int32_t i = 0; i < n_spans; i++) {
         bool ran = t[i].begin_ns != UINT64_MAX;
         int64_t begin = ran ? zero_ns + (int64_t)t[i].begin_ns : at, end = ran ? zero_ns + (int64_t)t[i].end_ns : at;
+        begin = begin > at ? begin : at, end = end > begin ? end : begin;
         trace_add(trace, (struct trace_row){.span = c->spans[i], .begin_ns = begin, .end_ns = end});
         at = end;
     }
@@ -59,8 +61,12 @@ static bool run_recorded(const struct cuda_step *s, int32_t n_spans, cudaGraphEx
                          struct error *e)
 {
     struct cuda *c = s->cuda;
+    cudaError_t failed = graph ? cudaGraphUpload(graph, c->stream) : cudaSuccess; // as it is for steps but the first
+    if (!failed)
+        failed = cudaStreamSynchronize(c->stream);
     int64_t begin = clock_ns();
-    cudaError_t failed = cuda_numbers_send(c, s->batch);
+    if (!failed)
+        failed = cuda_numbers_send(c, s->batch);
     if (!failed)
         failed = graph ? cudaGraphLaunch(graph, c->stream) : cuda_enqueue(s, n_spans);
     if (!failed)
