@@ -27,6 +27,7 @@ find_library() { # NAME
     file=$(timeout 15 find / \( -path /proc -o -path /sys \) -prune -o -name "$1" -print -quit 2>/dev/null)
     echo "${file%/*}"
 }
+[ -e /usr/local/nvidia/lib64/libcuda.so.1 ] && LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/usr/local/nvidia/lib64 # containers' driver
 for library in libcublas.so.13 libcupti.so.13; do
     command -v nvidia-smi >/dev/null && folder=$(find_library $library) || folder=
     LD_LIBRARY_PATH=$LD_LIBRARY_PATH${folder:+:$folder}
@@ -98,10 +99,10 @@ sweep() {
 export -f environment calibrated catalogued sweep
 export KVBENCH KIT work
 stage environment 20 "$OUT/environment.txt" bash -c environment
-stage ceilings 40 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
+stage ceilings 35 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"
 stage counters 10 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
 cat "$work/counters.txt" >>"$OUT/summary.txt"
-# The tests that run on the emulator elsewhere, on the device: each kernel against its formula, tokens as the sampler draws
+# The tests that run on the emulator elsewhere, on the device: which lane holds what, each kernel against its formula, tokens as the sampler draws
 # them and random weights to the bit, and the logits of tiny models against the cpu backend's.
 device_test() { # NAME PROGRAM LIMIT_S
     if [ -x "$KIT/$2" ]; then
@@ -110,6 +111,7 @@ device_test() { # NAME PROGRAM LIMIT_S
         say "$1" skipped "no $KIT/$2"
     fi
 }
+device_test fragments test_cuda_fragments 10
 device_test kernels test_cuda_kernels 30
 device_test verify test_cuda_backend 40
 mkdir -p "$work/sweep"
@@ -121,7 +123,7 @@ part decode 'decode/.*/kv-bf16' 60
 part prefill prefill 40
 part decode-fp8 'decode/.*/kv-fp8' 45
 part decode-int8 'decode/.*/kv-int8' 45
-device_test sampling test_cuda_sample 20
+device_test sampling test_cuda_sample 15
 cat "$work/sweep.txt" >>"$OUT/summary.txt"
 for file in gpu-check.csv gpu-check.ops.csv gpu-check.meta.json; do
     [ -e "$work/sweep/$file" ] && cp "$work/sweep/$file" "$OUT/"

@@ -1,5 +1,6 @@
-# The plug-in, for every chip in one file: kernels by nvcc, the rest by CC. NVIDIA's runtime is linked in, cuBLAS is the
-# machine's, and it carries a copy of what it uses of the engine, since it shows nothing but its one function.
+# The plug-in, for every chip in one file (later ones compile the newest's PTX when they load it): kernels by nvcc, the rest
+# by CC. NVIDIA's runtime is linked in, cuBLAS is the machine's, and it carries a copy of what it uses of the engine, since it
+# shows nothing but its one function.
 DEVICE_KERNELS := $(CUDA_KERNELS:%.cu=$(BUILD)/device/%.cu.o)
 DEVICE_SHARED := $(wildcard engine/base/*.c) $(addprefix engine/,batch.c cover.c plan.c rope.c slots.c) engine/cuda/cover.c
 PLUGIN_OBJECTS := $(patsubst %.c,$(BUILD)/device/%.o,$(CUDA_HOST) $(DEVICE_SHARED)) $(DEVICE_KERNELS)
@@ -12,6 +13,7 @@ $(BUILD)/device/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,nvcc)
 	$(Q)$(NVCC) -std=c++17 -O3 --compress-mode=size -I. -MMD -MP -MF $(@:.o=.d) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	  -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
 	  -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-fno-threadsafe-statics -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
 $(BUILD)/kvbench-cuda.so: $(PLUGIN_OBJECTS)
 	$(call say,link)
@@ -21,6 +23,7 @@ $(BUILD)/kvbench-cuda.so: $(PLUGIN_OBJECTS)
 # instead of the emulator, and the small libraries they want.
 KIT := build/gpu-kit
 DEVICE_TESTS := $(filter-out %metrics %activity %ceilings %failures %planted,$(patsubst %.c,%,$(wildcard tests/cuda/test_*.c)))
+$(BUILD)/device/tests/test_cuda_fragments: $(BUILD)/device/tests/cuda/fragments.cu.o
 $(BUILD)/device/tests/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(DEVICE_KERNELS) $(BUILD)/libkvbench.a
 	@mkdir -p $(@D)
 	$(call say,link)
