@@ -4,12 +4,13 @@
 # permissions there are, whether the device's counters count work of known size, what the device attains, the kernels'
 # tests on it, the same logits as elsewhere, and the sweep configs/gpu-check.json. Each stage has a limit of its own, and
 # one that fails hides no other: the sweep is run in parts, since a kernel that faults takes its process with it. Programs
-# come from KIT (default build/gpu-kit, made by `make gpu-kit`), which needs no compiler there, but the machine's cuBLAS and
-# CUPTI. At most 8 files in OUT; summary.txt says of each stage "ok", "FAILED" or "skipped", and why.
+# come from KIT (default build/gpu-kit, made by `make gpu-kit`) or, where that is not there, from KIT.tar.gz; they need no
+# compiler there, but the machine's cuBLAS and CUPTI. At most 8 files in OUT; summary.txt says of each stage "ok", "FAILED" or "skipped", and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 OUT=${1:-${OUT:-results/gpu-check}}
 KIT=${KIT:-build/gpu-kit}
+[ -d "$KIT" ] || [ ! -e "$KIT.tar.gz" ] || tar -xzf "$KIT.tar.gz" -C "$(dirname "$KIT")"
 KVBENCH=$KIT/kvbench
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

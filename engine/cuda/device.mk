@@ -20,7 +20,7 @@ $(BUILD)/kvbench-cuda.so: $(PLUGIN_OBJECTS)
 	$(Q)$(CC) -shared -s $(LDFLAGS) -Wl,--gc-sections,--exclude-libs,ALL,-z,defs $^ $(CUDA_LIBS) -o $@
 
 # What tools/gpu_check.sh takes to a machine without a compiler: the program, the plug-in, the tests that run on a device
-# instead of the emulator, and the small libraries they want.
+# instead of the emulator, and the small libraries they want; a folder, and packed for the way.
 KIT := build/gpu-kit
 DEVICE_TESTS := $(filter-out %metrics %activity %ceilings %failures %planted,$(patsubst %.c,%,$(wildcard tests/cuda/test_*.c)))
 $(BUILD)/device/tests/test_cuda_fragments: $(BUILD)/device/tests/cuda/fragments.cu.o
@@ -31,6 +31,7 @@ $(BUILD)/device/tests/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(CUDA_HOST:%.c=$
 gpu-kit: $(BUILD)/kvbench $(BUILD)/kvbench-cuda.so $(DEVICE_TESTS:tests/cuda/%=$(BUILD)/device/tests/%)
 	@rm -rf $(KIT) && mkdir -p $(KIT)/lib && cp $^ $(KIT) && strip $(KIT)/kvbench $(KIT)/test_*
 	@ldd $(KIT)/kvbench $(KIT)/test_* | awk '/=> \// && !/lib(c|m|dl|rt|pthread|cu[a-zA-Z]*)\.|ld-linux/ { print $$3 }' | sort -u | xargs cp -t $(KIT)/lib
-	@du -sh $(KIT)
+	@tar -C $(dir $(KIT)) -czf $(KIT).tar.gz $(notdir $(KIT))
+	@du -sh $(KIT) $(KIT).tar.gz
 gpu-check: $(if $(filter 1,$(CUDA)),gpu-kit)
 	@tools/gpu_check.sh $(OUT)
