@@ -23,6 +23,27 @@ fi
 run 1 'the script without its programs' env KIT="$WORK/none" tools/gpu_check.sh "$WORK/results"
 out 'make gpu-kit'
 
+# Programs that die while they see CUPTI, where there seems to be a GPU.
+mkdir -p "$WORK/dies" "$WORK/bin" "$WORK/cuda/lib64"
+touch "$WORK"/cuda/lib64/lib{cublas,cupti}.so.13
+cat >"$WORK/dies/kvbench" <<'END'
+#!/bin/bash
+case $1 in ceilings | sweep) [[ $LD_LIBRARY_PATH == */none:* ]] || kill -SEGV $$ ;; esac
+[[ $* == *kv-fp8* ]] && kill -ABRT $$
+echo "done: $*"
+END
+printf '#!/bin/sh\necho NVIDIA H200\n' >"$WORK/bin/nvidia-smi"
+chmod +x "$WORK/dies/kvbench" "$WORK/bin/nvidia-smi"
+run 1 'programs that die by CUPTI' env PATH="$WORK/bin:$PATH" CUDA_HOME="$WORK/cuda" KIT="$WORK/dies" tools/gpu_check.sh "$WORK/died"
+out '^ceilings +FAILED +exit status 139'
+out '^CUPTI +hidden'
+out '^ceilings +ok'
+out '^decode +ok'
+out '^decode-fp8 +FAILED'
+out '^decode-int8 +ok'
+summary=$(<"$WORK/died/summary.txt")
+[[ $summary == *'--hardware h200-sxm --resume --filter prefill'* ]] || complain 'the datasheet does not stand in for ceilings'
+
 run 0 'its sweep fits the smallest of such GPUs' "$KVBENCH" sweep configs/gpu-check.json --dry-run --hardware h100-sxm
 out '^20 points, 20 fit in'
 finish
