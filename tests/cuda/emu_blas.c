@@ -133,6 +133,7 @@ cublasStatus_t CUBLASWINAPI cublasGemmEx(cublasHandle_t handle, cublasOperation_
     if (!handle->started && emu_in_capture(handle->stream))
         return CUBLAS_STATUS_INTERNAL_ERROR;
     handle->started = true;
-    return emu_push(handle->stream, emu_op_make(run_gemm, &g, sizeof g)) ? CUBLAS_STATUS_EXECUTION_FAILED
-                                                                         : CUBLAS_STATUS_SUCCESS;
+    struct emu_op *op = emu_op_make(run_gemm, &g, sizeof g);
+    op->computes = op->by_driver = true; // as cuBLAS launches some of its kernels
+    return emu_push(handle->stream, op) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

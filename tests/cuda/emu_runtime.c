@@ -29,6 +29,8 @@ struct CUevent_st {
     struct CUgraph_st *capture;
 };
 
+const struct emu_observer *emu_observer;
+
 static struct CUstream_st default_stream, *streams = &default_stream;
 static cudaError_t last_error;
 
@@ -88,6 +90,21 @@ static struct emu_op *copy_of(const struct emu_op *op)
     return memcpy(malloc(bytes), op, bytes);
 }
 
+uint64_t emu_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void run_op(struct emu_op *op)
+{
+    uint64_t begin = emu_clock_ns();
+    op->run(op);
+    if (emu_observer && op->computes)
+        emu_observer->kernel(op->node, op->correlation, begin, emu_clock_ns());
+}
+
 static void drain(struct CUstream_st *s, uint64_t to)
 {
     if (s->ran >= to || !s->ops.head)
@@ -97,7 +114,7 @@ static void drain(struct CUstream_st *s, uint64_t to)
         struct emu_op *op = s->ops.head;
         s->ops.head = op->next;
         s->ran++;
-        op->run(op);
+        run_op(op);
         free(op);
     }
     emu_memory_close();
@@ -132,8 +149,14 @@ cudaError_t emu_push(cudaStream_t stream, struct emu_op *op)
     }
     if (s->capture) {
         append(&s->capture->ops, op);
+        if (emu_observer)
+            emu_observer->node(op, NULL);
         return cudaSuccess;
     }
+    static uint32_t calls;
+    op->correlation = ++calls;
+    if (emu_observer)
+        emu_observer->call(calls, op->by_driver);
     append(&s->ops, op);
     s->pushed++;
     if (how && !strcmp(how, "eager"))
@@ -212,10 +235,8 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t e)
 
 static void run_record(struct emu_op *op)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
     op->event->done = true;
-    op->event->ms = (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    op->event->ms = (double)emu_clock_ns() * 1e-6;
 }
 
 static void run_wait(struct emu_op *op)
@@ -292,8 +313,12 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out
 
 static void copy_list(struct list *to, const struct list *from)
 {
-    for (struct emu_op *op = from->head; op; op = op->next)
-        append(to, copy_of(op));
+    for (struct emu_op *op = from->head; op; op = op->next) {
+        struct emu_op *copy = copy_of(op);
+        append(to, copy);
+        if (emu_observer)
+            emu_observer->node(copy, op);
+    }
 }
 
 static void free_list(struct list *l)
@@ -323,8 +348,11 @@ cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream
 cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    for (struct emu_op *op = graph->ops.head; op && !e; op = op->next)
-        e = emu_push(stream, copy_of(op));
+    for (struct emu_op *op = graph->ops.head; op && !e; op = op->next) {
+        struct emu_op *run = copy_of(op);
+        run->node = op;
+        e = emu_push(stream, run);
+    }
     return e;
 }
 
@@ -456,6 +484,7 @@ int emu_launch(struct emu_dim3 grid, struct emu_dim3 block, size_t dynamic_bytes
         return emu_error(cudaErrorStreamCaptureUnsupported);
     struct emu_op *op = emu_op_make(run_kernel, args, n_args);
     op->grid = grid, op->block = block, op->bytes = dynamic_bytes, op->kernel = kernel, op->name = name;
+    op->computes = true;
     return emu_push(stream, op);
 }
 

@@ -24,6 +24,10 @@ struct emu_op {
     struct emu_dim3 grid, block;
     emu_thunk kernel;
     const char *name;
+    // Kernels, cuBLAS's too, for who observes.
+    bool computes, by_driver;
+    uint32_t correlation;      // of the call that enqueued it
+    const struct emu_op *node; // of an executable graph that this is a run of
     size_t n_args;
     _Alignas(16) char args[];
 };
@@ -36,6 +40,15 @@ bool emu_in_capture(cudaStream_t s);  // does this one
 bool emu_inject(void);                // is this the call that KVEMU_FAIL wants to fail
 bool emu_injected(void);              // has that call come
 cudaError_t emu_error(cudaError_t e); // remembers it for cudaGetLastError
+
+// Who is told of what CUPTI tells of: nodes captured and (with the original) copied, calls, and kernels run.
+struct emu_observer {
+    void (*node)(const struct emu_op *node, const struct emu_op *original);
+    void (*call)(uint32_t correlation, bool of_driver);
+    void (*kernel)(const struct emu_op *node, uint32_t correlation, uint64_t begin_ns, uint64_t end_ns);
+};
+extern const struct emu_observer *emu_observer; // NULL: nobody
+uint64_t emu_clock_ns(void);
 
 // Device memory can be touched between these two only: a host that follows a device pointer faults.
 void emu_memory_open(void);
