@@ -214,6 +214,8 @@ static cudaError_t walk_attn(const struct cuda_step *s, const struct op *op, uin
 cudaError_t cuda_walk_span(const struct cuda_step *s, const struct span *span)
 {
     const struct op *op = &s->cuda->plan->op[span->first];
+    if (!rows_of(s, op)) // no output is wanted of this step
+        return cudaSuccess;
     switch ((enum cuda_span)span->kernel) {
     case CUDA_SPAN_EMBED: return walk_embed(s, op);
     case CUDA_SPAN_NORM: return walk_add_norm(s, NULL, op);

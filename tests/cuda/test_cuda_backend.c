@@ -364,6 +364,10 @@ static void test_wanted_rows(void **state)
             assert_true(difference(all[step.out_row[i]], row, VOCAB) <= TOLERANCE);
         }
     }
+    struct error e;
+    step.b.n_out = 0; // a part of a prompt but the last: none is
+    step_run(&step, &r, NULL);
+    assert_false(r.backend.read(r.backend.self, 0, row, &e));
     rig_close(&r);
 }
 
