@@ -126,23 +126,12 @@ static unsigned judge_samples(struct import_job *j)
     struct result *r = j->row;
     double p90 = stats_quantile(j->f.sample_ns, j->f.n_samples, 0.9),
            p10 = stats_quantile(j->f.sample_ns, j->f.n_samples, 0.1);
+    struct evidence x = trust_nothing_known();
     struct judgement out;
-    trust_judge(&(struct evidence){.n_samples = j->f.n_samples,
-                                   .median_ns = r->median_ns,
-                                   .interval = (r->median_high_ns - r->median_low_ns) / r->median_ns,
-                                   .spread = (p90 - p10) / r->median_ns,
-                                   .bound_ns = NAN,
-                                   .waited = NAN,
-                                   .other = NAN,
-                                   .steal = NAN,
-                                   .usual_steal = NAN,
-                                   .clock_drift = NAN,
-                                   .arithmetic = NAN,
-                                   .arithmetic_drift = NAN,
-                                   .read = NAN,
-                                   .step_bytes = NAN,
-                                   .kept_bytes = NAN},
-                &out);
+    x.n_samples = j->f.n_samples, x.median_ns = r->median_ns;
+    x.interval = (r->median_high_ns - r->median_low_ns) / r->median_ns;
+    x.spread = (p90 - p10) / r->median_ns;
+    trust_judge(&x, &out);
     put(r->reason, out.reason);
     return out.codes;
 }

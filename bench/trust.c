@@ -3,6 +3,7 @@
 #include "engine/base/names.h"
 #include "engine/base/units.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,24 @@ const char *trust_verdict(unsigned codes)
         if (codes & 1u << c)
             return CODE[c];
     return "ok";
+}
+
+struct evidence trust_nothing_known(void)
+{
+    return (struct evidence){.median_ns = NAN,
+                             .interval = NAN,
+                             .spread = NAN,
+                             .bound_ns = NAN,
+                             .waited = NAN,
+                             .other = NAN,
+                             .steal = NAN,
+                             .usual_steal = NAN,
+                             .clock_drift = NAN,
+                             .arithmetic = NAN,
+                             .arithmetic_drift = NAN,
+                             .read = NAN,
+                             .step_bytes = NAN,
+                             .kept_bytes = NAN};
 }
 
 static void flag(struct judgement *j, enum trust_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));

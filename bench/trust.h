@@ -60,6 +60,8 @@ struct evidence {
     double step_bytes, kept_bytes;            // weights and KV of a step, and how many caches keep until the next
 };
 
+struct evidence trust_nothing_known(void); // no rule fires on it but that of too few samples
+
 struct judgement {
     unsigned codes;   // set of 1 << code
     char reason[256]; // one phrase per code, for people
