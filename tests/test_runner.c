@@ -228,8 +228,8 @@ static void test_kill_and_resume(void **state)
     assert_false(file_exists(blocks));
 }
 
-// Blocks as a killed sweep leaves them: two of a point, in which a thread waited for half of the time, unless nothing was
-// seen beside them.
+// Blocks as a killed sweep leaves them: two of a point, in which a thread waited for half of the time and the clock fell,
+// unless nothing was seen beside them.
 static void leave_blocks(const struct scenario *s, const char *folder, const char *key, bool seen)
 {
     struct sweep w;
@@ -240,9 +240,10 @@ static void leave_blocks(const struct scenario *s, const char *folder, const cha
     snprintf(b.key, sizeof b.key, "%s", key);
     surroundings_init(&b.beside);
     for (b.block = 0; b.block < 2; b.block++) {
+        int64_t blocks = b.block + 1, second = 1000000000;
         if (seen)
-            b.beside.disturbance =
-                (struct disturbance){.wall_ns = (b.block + 1) * 1000000000LL, .waited_ns = (b.block + 1) * 500000000LL};
+            b.beside.disturbance = (struct disturbance){
+                .wall_ns = blocks * second, .waited_ns = blocks * second / 2, .first_kHz = 3e6, .last_kHz = 2e6};
         assert_true(store_add_block(&w.store, &b, &e));
     }
     close_sweep(&w);
@@ -265,8 +266,9 @@ static void test_resumed_point_keeps_its_verdict(void **state)
         const struct result *r = row_of(&w, key);
         assert_int_equal(r->n_blocks, 3);
         assert_true(r->samples_ns.value[3] == 1e6);
-        assert_int_equal(strstr(r->codes, "contended") != NULL, seen);
+        assert_int_equal(strstr(r->codes, "contended throttled") != NULL, seen);
         assert_int_equal(strstr(r->reason, "of the time for a CPU that others had") != NULL, seen);
+        assert_int_equal(strstr(r->reason, "the clock fell to 67 % of what it was") != NULL, seen);
         if (seen)
             assert_true(r->waited_share > 0.45 && r->waited_share < 0.55);
         close_sweep(&w);
