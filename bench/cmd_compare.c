@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONE_NAMED = 3 };
+
 // "5%" or "0.05".
 static bool parse_threshold(const char *text, double *out, struct error *e)
 {
@@ -81,8 +83,8 @@ static void print_changes(const struct comparison *c, bool markdown)
     table_column(&t, c->by_fraction ? "A of roof" : "A ms", false, false);
     table_column(&t, c->by_fraction ? "B of roof" : "B ms", false, false);
     table_column(&t, c->by_fraction ? "A / B" : "B / A", false, false);
-    table_column(&t, "between", false, false);
-    table_column(&t, "", true, false);
+    table_column(&t, "interval", false, false);
+    table_column(&t, "change", true, false);
     for (int32_t i = 0; i < c->n_pairs; i++)
         if (strcmp(c->row[i].change, "same"))
             row_cells(&t, c, &c->row[i]);
@@ -94,15 +96,26 @@ static void print_changes(const struct comparison *c, bool markdown)
     }
     if (t.n_cells) {
         table_print(stdout, &t, markdown);
-        puts("");
+        puts(markdown ? "" : "interval: of the ratio of medians, at 95 % for all points together\n");
     }
     table_free(&t);
 }
 
-static void print_lone(const struct comparison *c)
+// "only in A: KEY, KEY, KEY and 19 more"
+static void print_lone(const struct comparison *c, const char *change)
 {
-    for (int32_t i = c->n_pairs; i < c->n_rows; i++)
-        printf("%s: %s\n", c->row[i].change, c->row[i].key);
+    int32_t n = 0;
+    for (int32_t i = c->n_pairs; i < c->n_rows; i++) {
+        if (strcmp(c->row[i].change, change))
+            continue;
+        if (n++ < LONE_NAMED)
+            printf("%s%s", n == 1 ? change : ",", n == 1 ? ": " : " ");
+        if (n <= LONE_NAMED)
+            fputs(c->row[i].key, stdout);
+    }
+    if (n > LONE_NAMED)
+        printf(" and %d more", n - LONE_NAMED);
+    fputs(n ? "\n" : "", stdout);
 }
 
 static void print_counts(const struct comparison *c, const struct compare_options *options)
@@ -123,7 +136,8 @@ static void print_comparison(const struct comparison *c, const struct compare_op
     printf("A: %s\nB: %s\n\n", path[0], path[1]);
     print_settings(c, markdown);
     print_changes(c, markdown);
-    print_lone(c);
+    print_lone(c, "only in A");
+    print_lone(c, "only in B");
     print_counts(c, options);
     if (options->by_fraction && !c->by_fraction)
         puts("by time: not every point has probes beside its samples");

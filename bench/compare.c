@@ -130,15 +130,16 @@ static void leaf_text(const cJSON *m, char out[160])
 // What differs between any two runs, and what stands elsewhere.
 static bool is_passing(const char *path)
 {
-    static const char *const PASSING[] = {"started",           "finished",
-                                          "scenario_hash",     "notes",
-                                          "load_average",      "available",
-                                          "ceilings[",         ".date",
-                                          ".spread",           ".n",
-                                          "scenario.name",     "slopes",
-                                          "scenario.sections", "scenario.model",
-                                          "scenario.weights",  "scenario.threads",
-                                          "budget_s",          "free_bytes"};
+    static const char *const PASSING[] = {"started",          "finished",
+                                          "scenario_hash",    "notes",
+                                          "load_average",     "available",
+                                          "ceilings[",        ".date",
+                                          ".spread",          ".n",
+                                          "scenario.name",    "slopes",
+                                          "accuracy",         "scenario.sections",
+                                          "scenario.model",   "scenario.weights",
+                                          "scenario.threads", "budget_s",
+                                          "free_bytes"};
     size_t n = strlen(path);
     for (size_t i = 0; i < sizeof PASSING / sizeof *PASSING; i++) {
         size_t k = strlen(PASSING[i]);
@@ -219,6 +220,15 @@ static bool compare_ceilings(struct comparison *c, const struct recorded *a, con
     return true;
 }
 
+// A table without its meta file says nothing of the machine: that much differs, not each fact that the other one knows.
+static bool compare_meta(struct comparison *c, const struct recorded *a, const struct recorded *b, struct error *e)
+{
+    bool in_a = a->meta && a->meta->child, in_b = b->meta && b->meta->child;
+    if (in_a && in_b)
+        return compare_trees(c, "", a->meta, b->meta, 0, e);
+    return in_a == in_b || add_setting(c, "meta file", in_a ? "there" : "none", in_b ? "there" : "none", e);
+}
+
 static bool compare_settings(struct comparison *c, const struct recorded *a, const struct recorded *b,
                              bool free_setting[N_SETTINGS], struct error *e)
 {
@@ -229,7 +239,7 @@ static bool compare_settings(struct comparison *c, const struct recorded *a, con
         if (free_setting[s] && *x && *y && !add_setting(c, SETTING[s], x, y, e))
             return false;
     }
-    return compare_ceilings(c, a, b, e) && (!a->meta || !b->meta || compare_trees(c, "", a->meta, b->meta, 0, e));
+    return compare_ceilings(c, a, b, e) && compare_meta(c, a, b, e);
 }
 
 // Ratios.
