@@ -25,7 +25,8 @@ static void judge(struct fitted *p, const char *path, const struct hardware *hw,
         snprintf(p->reason, sizeof p->reason, "'%.60s' is not used: it is of the %s kernels, these are %s (kvbench bench)",
                  path, f->isa, isa);
     else if (strcmp(f->tool, kvbench_version))
-        snprintf(p->reason, sizeof p->reason, "pred is a fit of kvbench %.40s, of %.10s, this is %.40s", f->tool, f->date,
+        snprintf(p->reason, sizeof p->reason,
+                 "pred is from a fit by kvbench %.40s (%.10s), this is %.40s; kvbench bench fits anew", f->tool, f->date,
                  kvbench_version);
 }
 
