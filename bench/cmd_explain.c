@@ -120,7 +120,7 @@ static void print_times(const struct result *r, bool markdown)
     table_column(&t, "", true, false);
     table_column(&t, "time", true, false);
     table_column(&t, "ms", false, false);
-    table_column(&t, "to the next", false, false);
+    table_column(&t, "to next ms", false, false);
     table_column(&t, "column", true, false);
     for (int i = 0; i < EXPLAIN_TIMES; i++) {
         table_cell(&t, "%s", time[i].name);
@@ -184,9 +184,9 @@ static void op_headings(struct table *t)
     static const struct {
         const char *name;
         bool left;
-    } HEADING[] = {{"operation", true},  {"count", false},         {"roof ms", false}, {"executed ms", false},
-                   {"measured", false},  {"of all traced", false}, {"beyond", false},  {"share", false},
-                   {"limited by", true}, {"reached", false}};
+    } HEADING[] = {{"operation", true},    {"count", false},  {"roof ms", false},   {"executed ms", false},
+                   {"measured ms", false}, {"range", false},  {"beyond ms", false}, {"of it", false},
+                   {"limited by", true},   {"reached", false}};
     for (size_t i = 0; i < sizeof HEADING / sizeof *HEADING; i++)
         table_column(t, HEADING[i].name, HEADING[i].left, false);
 }
@@ -211,7 +211,7 @@ static bool print_ops(const struct stored *p, bool markdown, struct error *e)
     if (fabs(r->busy_ns - sum) > 0.5)
         sum_cells(&t, "(spans at the same time)", NAN, NAN, r->busy_ns - sum, r->busy_ns - sum, all);
     sum_cells(&t, "(gaps between kernels)", NAN, NAN, r->gaps_ns, r->gaps_ns, all);
-    sum_cells(&t, "(untraced against traced)", NAN, NAN, r->observer_ns, r->observer_ns, all);
+    sum_cells(&t, "(median less traced sample)", NAN, NAN, r->observer_ns, r->observer_ns, all);
     sum_cells(&t, "all", r->roof_ns, r->spans_ns, r->median_ns, all, all);
     finish_table(&t, markdown);
     return true;
@@ -249,7 +249,8 @@ static bool explain_point(const struct stored *p, bool markdown, struct error *e
         printf("beyond: the roof at the machine's best; at the ceiling probed beside the samples the roof is %s ms %s\n",
                format_ms(fabs(machine), ms), machine > 0 ? "more" : "less");
     if (r->n_traced > 0)
-        printf("operations as in the traced sample of median wall time, of %d; tracing is apart from the %d timed samples\n",
+        printf("operations as in the traced sample of median wall time, of %d, range over all of these; %d samples were "
+               "timed\n",
                (int)r->n_traced, (int)r->n_samples);
     else
         puts("operations as in one traced sample");
@@ -290,8 +291,8 @@ static void print_points(const struct recorded *r, bool markdown)
     static const struct {
         const char *name;
         bool left;
-    } HEADING[] = {{"#", false},         {"point", true}, {"ms", false},    {"+-", false},    {"of roof", false},
-                   {"beyond ms", false}, {"", false},     {"mostly", true}, {"verdict", true}};
+    } HEADING[] = {{"#", false},         {"point", true},  {"ms", false},    {"+-", false},    {"of roof", false},
+                   {"beyond ms", false}, {"of it", false}, {"mostly", true}, {"verdict", true}};
     struct table t = {0};
     for (size_t i = 0; i < sizeof HEADING / sizeof *HEADING; i++)
         table_column(&t, HEADING[i].name, HEADING[i].left, false);
@@ -343,7 +344,13 @@ static bool print_slopes(const struct recorded *r, bool markdown, struct error *
 
 static bool explain_all(const struct recorded *r, bool markdown, struct error *e)
 {
+    char text[EXPLAIN_TEXT];
     print_points(r, markdown);
+    puts("+-: half of the median's 95 % interval; beyond: the roof at the ceiling probed beside the samples, and of it, "
+         "mostly");
+    if (explain_unchecked(r->row, r->n_rows, text))
+        puts(text);
+    puts("");
     print_offenders(r);
     if (!print_slopes(r, markdown, e))
         return false;

@@ -7,8 +7,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-// Parts smaller than this share of what is explained are not named one by one.
+// Parts smaller than this share of what is explained are not named one by one, nor those that would be printed as 0 %.
 #define WORTH_NAMING 0.05
+#define WORTH_PRINTING 0.005
 enum { NAMED_PARTS = 3 };
 // The roof at the probed ceilings is told apart from the machine's best where it is so much longer.
 #define WORTH_TELLING 0.05
@@ -98,7 +99,7 @@ void explain_part_name(const struct explanation *x, enum explain_part part, char
                                                  "matrix products",
                                                  "norms and other small kernels",
                                                  "gaps between kernels",
-                                                 "the untraced median against the traced run"};
+                                                 "the traced sample's distance from the median"};
     bool compute = fabs(x->by_compute_ns[part]) > fabs(x->part_ns[part]) / 2;
     const char *ceiling = compute ? "the arithmetic ceiling" : "the read ceiling", *name = NAME[part];
     if (part == PART_OTHERS && !x->knows_spans)
@@ -140,12 +141,14 @@ static void format_part(double ns, double whole, bool percent, char out[24])
         snprintf(out, 24, "%s", format_ms(fabs(ns), ms));
 }
 
-// The largest parts by name, what they leave as "all else", and what was less than nothing at the end.
-static void append_parts(const struct explanation *x, double worth, bool percent, char out[EXPLAIN_TEXT])
+// The largest parts by name, what they leave as "all else", and what was less than nothing at the end; of the time beyond
+// the roof, or in percent of all of it.
+static void append_parts(const struct explanation *x, bool percent, char out[EXPLAIN_TEXT])
 {
     enum explain_part order[PART_COUNT];
     char name[64], size[24];
-    double else_ns = 0;
+    double beyond = x->time_ns - explain_probed_roof_ns(x), least = percent ? WORTH_PRINTING * x->time_ns : 0;
+    double worth = fmax(WORTH_NAMING * beyond, least), else_ns = 0;
     int named = 0;
     explain_order(x, order);
     for (int i = 0; i < PART_COUNT - 1; i++) {
@@ -165,7 +168,7 @@ static void append_parts(const struct explanation *x, double worth, bool percent
             format_part(x->part_ns[order[i]], x->time_ns, percent, size);
             append(out, "%s less %s: %s", named++ ? "," : "", size, name);
         }
-    if (fabs(else_ns) >= worth / 2 || !named) {
+    if (fabs(else_ns) >= fmax(worth / 2, least) || !named) {
         format_part(else_ns, x->time_ns, percent, size);
         append(out, named ? ", %s%s all else" : " %s%s is spread over all parts", else_ns < 0 ? "-" : "", size);
     }
@@ -218,7 +221,7 @@ void explain_sentence(const struct stored *point, char out[EXPLAIN_TEXT])
     if (beyond <= 0)
         return;
     append(out, "; of the %s ms beyond,", format_ms(beyond, beyond_ms));
-    append_parts(&x, WORTH_NAMING * beyond, false, out);
+    append_parts(&x, false, out);
 }
 
 bool explain_group_sentence(const struct stored *row, int32_t n, const char *phase, int64_t batch, char out[EXPLAIN_TEXT])
@@ -241,9 +244,27 @@ bool explain_group_sentence(const struct stored *row, int32_t n, const char *pha
     append(out, "%.0f %% of the roof", 100 * high);
     if (x.time_ns > explain_probed_roof_ns(&x)) {
         append(out, "; of its time,");
-        append_parts(&x, WORTH_NAMING * (x.time_ns - explain_probed_roof_ns(&x)), true, out);
+        append_parts(&x, true, out);
     }
     return true;
+}
+
+bool explain_unchecked(const struct stored *row, int32_t n, char out[EXPLAIN_TEXT])
+{
+    const struct result *first = NULL;
+    int32_t unchecked = 0, priced = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct result *r = &row[i].result;
+        bool has_roof = r->roof_ns > 0 && r->median_ns > 0;
+        priced += has_roof;
+        unchecked += has_roof && !(r->bound_ns > 0);
+        first = first || !has_roof || r->bound_ns > 0 ? first : r;
+    }
+    *out = 0;
+    if (unchecked)
+        append(out, "no hard peaks are known for %.64s, so %s of its %d point%s was checked against a bound",
+               first->hardware, unchecked == priced ? "none" : "not every one", (int)priced, priced == 1 ? "" : "s");
+    return unchecked;
 }
 
 void explain_times(const struct result *r, struct explain_time out[EXPLAIN_TIMES])

@@ -15,7 +15,7 @@ enum explain_part {
     PART_PRODUCTS,    // of those that multiply weights
     PART_OTHERS,      // of all others (norms, the embedding), less what spans overlapped; all kernels where no span is known
     PART_GAPS,        // T5 - T4: between spans
-    PART_OBSERVER,    // T6 - T5: the untraced median against the traced run
+    PART_OBSERVER,    // T6 - T5: the untraced median beyond the traced sample
     PART_COUNT,
 };
 const char *explain_part_key(enum explain_part part); // "machine", "activations", ...
@@ -47,6 +47,10 @@ void explain_sentence(const struct stored *point, char out[EXPLAIN_TEXT]);
 // "decode at batch 1 is at 77 to 85 % of the roof; of its time 12 % is ...": the points of one phase and batch that have the
 // verdict ok. False if there are none.
 bool explain_group_sentence(const struct stored *row, int32_t n, const char *phase, int64_t batch, char out[EXPLAIN_TEXT]);
+
+// "no hard peaks are known for cpu-2t, so none of its 9 points was checked against a bound"; false where all that have a
+// roof were.
+bool explain_unchecked(const struct stored *row, int32_t n, char out[EXPLAIN_TEXT]);
 
 // The seven times of a row, T0 to T6; ns NAN: unknown.
 struct explain_time {

@@ -3,6 +3,7 @@
 #include "bench/explain.h"
 #include "bench/rows.h"
 #include "bench/slope.h"
+#include "bench/trust.h"
 
 #include "engine/base/stats.h"
 #include "engine/base/units.h"
@@ -107,16 +108,23 @@ static const struct heading {
 };
 enum { N_COLUMNS = sizeof COLUMN / sizeof *COLUMN };
 
-// How noisy a point is stands under "+-" already.
-static const char *remarks(const struct result *r)
+// The reason without how noisy a point is, which stands under "+-" already.
+static void remarks(const struct result *r, result_text out)
 {
-    const char *rest = strcmp(r->verdict, "noisy") ? r->reason : strstr(r->reason, "; ");
-    return !rest ? "" : rest == r->reason ? rest : rest + 2;
+    static const char NOISE[] = "the median's interval spans ";
+    const char *noise = strstr(r->reason, NOISE), *rest = noise ? strstr(noise, "; ") : NULL;
+    if (!noise) {
+        snprintf(out, sizeof(result_text), "%s", r->reason);
+        return;
+    }
+    int before = (int)(noise - r->reason); // with its "; "
+    snprintf(out, sizeof(result_text), "%.*s%s", rest || before < 2 ? before : before - 2, r->reason, rest ? rest + 2 : "");
 }
 
 static void table_of(struct table *t, const struct store *s, int32_t first, int32_t end)
 {
     cell text;
+    result_text note;
     for (int c = 0; c < N_COLUMNS; c++)
         table_column(t, COLUMN[c].name, COLUMN[c].left, COLUMN[c].optional);
     for (int32_t i = first; i < end; i++) {
@@ -124,7 +132,8 @@ static void table_of(struct table *t, const struct store *s, int32_t first, int3
             COLUMN[c].put(text, &s->row[i].result);
             table_cell(t, "%s", text);
         }
-        table_note(t, remarks(&s->row[i].result));
+        remarks(&s->row[i].result, note);
+        table_note(t, note);
     }
 }
 
@@ -174,19 +183,35 @@ static bool print_phase(FILE *f, const struct store *s, const char *phase, bool 
     return n > 0;
 }
 
+// "; 3 contended, 1 noisy": verdicts other than ok, the worst first.
+static void print_verdicts(FILE *f, const struct store *s)
+{
+    bool any = false;
+    for (int code = 0; code < TRUST_CODE_COUNT; code++) {
+        int32_t n = 0;
+        for (int32_t i = 0; i < s->n_rows; i++)
+            n += !strcmp(s->row[i].result.verdict, trust_code_name((enum trust_code)code));
+        if (n)
+            fprintf(f, "%s%d %s", any ? ", " : " (", n, trust_code_name((enum trust_code)code));
+        any |= n > 0;
+    }
+    fputs(any ? ")" : "", f);
+}
+
 static void print_sentence(FILE *f, const struct store *s)
 {
     int32_t ok = 0;
     for (int32_t i = 0; i < s->n_rows; i++)
         ok += !strcmp(s->row[i].result.verdict, "ok");
     fprintf(f, "%d of %d point%s ok", ok, s->n_rows, s->n_rows == 1 ? "" : "s");
+    print_verdicts(f, s);
     bool any = false;
     for (enum phase phase = PHASE_DECODE; phase <= PHASE_GENERATE; phase++)
         any |= print_phase(f, s, phase_name(phase), !any);
     fputs("\n", f);
 }
 
-// What "of roof" is: paired with a probe on this machine, by the catalogue's ceilings elsewhere.
+// What "+-" and "of roof" are: paired with a probe on this machine, by the catalogue's ceilings elsewhere.
 static void explain_fraction(FILE *f, const struct store *s)
 {
     bool any = false, probed = false;
@@ -196,8 +221,8 @@ static void explain_fraction(FILE *f, const struct store *s)
         probed |= isfinite(r->probe_GBps) || isfinite(r->probe_GFLOPps);
     }
     if (any)
-        fprintf(f, "of roof: the roof%s over each sample, median (column roof_fraction)\n",
-                probed ? " at the ceiling probed beside it" : "");
+        fprintf(f, "+-: half of the median's 95 %% interval; of roof: median of roof / sample%s (roof_fraction)\n",
+                probed ? ", each roof at the ceiling probed beside its sample" : "");
 }
 
 // How far predictions were off, of the points that are ok: their size and their sign.
@@ -256,8 +281,11 @@ void summary_print(FILE *f, const struct store *s, bool markdown)
 {
     print_tables(f, s, markdown);
     print_slopes(f, s, markdown);
+    char text[EXPLAIN_TEXT];
     fputs("\n", f);
     explain_fraction(f, s);
+    if (explain_unchecked(s->row, s->n_rows, text))
+        fprintf(f, "%s\n", text);
     const cJSON *notes = json_member(s->meta, "notes");
     for (const cJSON *m = notes ? notes->child : NULL; m; m = m->next)
         fprintf(f, "note: %s\n", m->valuestring);

@@ -172,6 +172,19 @@ static void test_group_sentence(void **state)
         stored_free(&p[i]);
 }
 
+// A part that would be printed as 0 % is not named, nor is what is left of all others.
+static void test_nothing_is_zero_percent(void **state)
+{
+    char text[EXPLAIN_TEXT];
+    struct stored p = some_point();
+    (void)state;
+    p.result.roof_fraction = 0.955; // 4.5 ms beyond, of 100
+    p.result.gaps_ns = 0.3e6, p.result.busy_ns = 98.7e6;
+    assert_true(explain_group_sentence(&p, 1, "decode", 8, text));
+    assert_null(strstr(text, " 0 %"));
+    stored_free(&p);
+}
+
 static void test_times(void **state)
 {
     struct explain_time t[EXPLAIN_TIMES];
@@ -187,8 +200,13 @@ static void test_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),    cmocka_unit_test(test_machine),        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_sentence), cmocka_unit_test(test_group_sentence), cmocka_unit_test(test_times),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_sentence),
+        cmocka_unit_test(test_group_sentence),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_nothing_is_zero_percent),
     };
     return cmocka_run_group_tests_name("explain", tests, NULL, NULL);
 }

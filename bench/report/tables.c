@@ -1,6 +1,7 @@
 // The tables of a result: points, verdicts, ceilings, machine; and what each column means.
 #include "bench/report/report.h"
 
+#include "bench/explain.h"
 #include "bench/html.h"
 #include "bench/rows.h"
 #include "bench/trust.h"
@@ -334,8 +335,14 @@ static void put_codes(FILE *f, const struct report_result *r)
 void report_verdicts(FILE *f, const struct report_result *r)
 {
     bool any = false;
+    char unchecked[EXPLAIN_TEXT];
     put_counts(f, r);
     put_codes(f, r);
+    if (explain_unchecked(r->recorded.row, r->recorded.n_rows, unchecked)) {
+        fputs("<p class=\"note\">", f);
+        html_text(f, unchecked);
+        fputs("</p>\n", f);
+    }
     for (int32_t i = 0; i < r->recorded.n_rows; i++) {
         const struct result *row = &r->recorded.row[i].result;
         if (!*row->reason)
