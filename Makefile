@@ -103,11 +103,11 @@ deps:
 	@tools/deps.sh
 test: deps
 	@$(AGAIN) check
-check: all $(TESTS) $(CUDA_TESTS) $(TSAN_TESTS)
+check: all $(TESTS) $(CUDA_TESTS) $(CUDA_PROGRAMS) $(TSAN_TESTS)
 	@tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS) $(TSAN_TESTS)
 sanitize:
 	@$(AGAIN) BUILD=build-san OPT="-O1 -g" EXTRA="$(SANITIZE)" check-sanitized
-check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS) $(CUDA_TESTS)
+check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS) $(CUDA_TESTS) $(CUDA_PROGRAMS)
 	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS)
 fuzz-short:
 	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -max_total_time=10 -seed=1" run-fuzzers

@@ -28,6 +28,12 @@ $(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BU
 	@mkdir -p $(@D)
 	$(call say,link)
 	$(Q)$(CXX) $(EXTRA) -pthread $(LDFLAGS) $^ $(LIBS) $(BLAS) -lcmocka -o $@
+# kvbench itself on the emulator, for tests/cli.
+CUDA_PROGRAMS := $(if $(filter 1,$(CUDA)),$(BUILD)/tests/cuda/kvbench-emulated)
+$(BUILD)/tests/cuda/kvbench-emulated: $(BUILD)/bench/main.o $(BUILD)/emu/tests/cuda/emulated.o $(EMU_OBJECTS) $(BUILD)/libkvbench.a
+	@mkdir -p $(@D)
+	$(call say,link)
+	$(Q)$(CXX) $(EXTRA) -pthread $(LDFLAGS) $^ $(LIBS) $(BLAS) -o $@
 
 # The same kernels under ThreadSanitizer, which sees the threads of a block as threads: the emulator itself is left alone.
 TSAN_OBJECTS := $(CUDA_KERNELS:%.cu=$(BUILD)/tsan/%.cu.o) $(BUILD)/tsan/tests/cuda/emu_fibers.o
