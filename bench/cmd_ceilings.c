@@ -6,6 +6,7 @@
 #include "bench/output_file.h"
 #include "bench/progress.h"
 #include "bench/survey.h"
+#include "bench/table.h"
 #include "engine/base/file.h"
 #include "engine/base/units.h"
 
@@ -105,10 +106,7 @@ static void print_json(const struct hardware *hw, const struct survey *survey)
     cJSON *json = hardware_json(hw);
     if (survey->n)
         cJSON_AddItemToObject(json, "survey", survey_json(survey));
-    char *text = cJSON_Print(json);
-    printf("%s\n", text ? text : "null");
-    free(text);
-    cJSON_Delete(json);
+    table_json_print(json);
 }
 
 // results/ceilings.json: results; a bare name: .
@@ -172,10 +170,7 @@ static bool device_ceilings(const struct options *o, struct error *e)
     }
     cJSON *json = hardware_json(&hw);
     cJSON_AddItemToObject(json, "device", device_ceilings_json(&c));
-    char *text = cJSON_Print(json);
-    printf("%s\n", text ? text : "null");
-    free(text);
-    cJSON_Delete(json);
+    table_json_print(json);
     return true;
 }
 

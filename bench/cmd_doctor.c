@@ -1,6 +1,7 @@
 #include "bench/command.h"
 #include "bench/doctor.h"
 #include "bench/harness.h"
+#include "bench/table.h"
 
 #include <stdlib.h>
 
@@ -20,21 +21,13 @@ static void print_findings(const struct diagnosis *d)
            count[DOCTOR_PREVENTS], count[DOCTOR_UNKNOWN]);
 }
 
-static void print_json(cJSON *json)
-{
-    char *text = cJSON_Print(json);
-    printf("%s\n", text ? text : "null");
-    free(text);
-    cJSON_Delete(json);
-}
-
 static bool print_harness(const struct options *o, struct error *e)
 {
     struct harness_cost cost;
     if (!harness_measure(&cost, o->traced_model, e))
         return false;
     if (o->json)
-        print_json(harness_json(&cost));
+        table_json_print(harness_json(&cost));
     else
         harness_print(stdout, &cost);
     return true;
@@ -49,7 +42,7 @@ bool cmd_doctor(const struct options *o, struct error *e)
         return print_harness(o, e);
     doctor_examine(&d, o->has_root ? o->root : "");
     if (o->json)
-        print_json(doctor_json(&d));
+        table_json_print(doctor_json(&d));
     else
         print_findings(&d);
     return true;

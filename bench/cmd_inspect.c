@@ -1,5 +1,6 @@
 // kvbench inspect: what a model's files hold, from their headers alone.
 #include "bench/command.h"
+#include "bench/table.h"
 
 #include "engine/base/json.h"
 #include "engine/base/units.h"
@@ -92,7 +93,7 @@ static cJSON *json_of_types(const struct inspection *in)
     return types;
 }
 
-static bool print_json(const char *path, const struct inspection *in, struct error *e)
+static void print_json(const char *path, const struct inspection *in)
 {
     cJSON *json = cJSON_CreateObject(), *notes = cJSON_CreateArray();
     cJSON_AddStringToObject(json, "file", path);
@@ -111,13 +112,7 @@ static bool print_json(const char *path, const struct inspection *in, struct err
     for (int32_t i = 0; i < in->n_notes; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(in->note[i]));
     cJSON_AddItemToObject(json, "notes", notes);
-    char *text = cJSON_Print(json);
-    cJSON_Delete(json);
-    if (!text)
-        return error_set(e, ERROR_MEMORY, "no memory for the report");
-    puts(text);
-    free(text);
-    return true;
+    table_json_print(json);
 }
 
 bool cmd_inspect(const struct options *o, struct error *e)
@@ -128,7 +123,8 @@ bool cmd_inspect(const struct options *o, struct error *e)
     if (!inspect_path(&in, o->arg[0], e))
         return false;
     if (o->json)
-        return print_json(o->arg[0], &in, e);
-    print_text(o->arg[0], &in);
+        print_json(o->arg[0], &in);
+    else
+        print_text(o->arg[0], &in);
     return true;
 }

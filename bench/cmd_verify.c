@@ -1,5 +1,6 @@
 // kvbench verify: the checks as a table or as JSON.
 #include "bench/command.h"
+#include "bench/table.h"
 #include "bench/verify.h"
 
 #include "engine/base/json.h"
@@ -45,8 +46,7 @@ static cJSON *json_of_check(const struct verify_check *c)
     return json;
 }
 
-static bool print_json(const struct opened *o, const struct verify_options *options, const struct verify_report *report,
-                       struct error *e)
+static void print_json(const struct opened *o, const struct verify_options *options, const struct verify_report *report)
 {
     cJSON *json = cJSON_CreateObject(), *checks = cJSON_AddArrayToObject(json, "checks");
     cJSON_AddStringToObject(json, "model", o->model.spec.name);
@@ -56,13 +56,7 @@ static bool print_json(const struct opened *o, const struct verify_options *opti
     cJSON_AddNumberToObject(json, "n_failed", report->n_failed);
     for (int32_t i = 0; i < report->n; i++)
         cJSON_AddItemToArray(checks, json_of_check(&report->check[i]));
-    char *text = cJSON_Print(json);
-    cJSON_Delete(json);
-    if (!text)
-        return error_set(e, ERROR_MEMORY, "no memory for the report");
-    puts(text);
-    free(text);
-    return true;
+    table_json_print(json);
 }
 
 static bool report_all(struct opened *o, const struct options *options, const struct verify_options *v, struct error *e)
@@ -73,9 +67,11 @@ static bool report_all(struct opened *o, const struct options *options, const st
         open_print_loading(stdout, o);
     }
     bool ok = options->golden ? verify_golden(o, v, options->golden, &report, e) : verify_protocol(o, v, &report, e);
-    if (!ok || (options->json && !print_json(o, v, &report, e)))
+    if (!ok)
         return false;
-    if (!options->json)
+    if (options->json)
+        print_json(o, v, &report);
+    else
         printf("%d checks, %d failed\n", report.n, report.n_failed);
     return !report.n_failed ||
            error_set(e, ERROR_FAILED, "'%s': %d of %d checks disagree", options->model, report.n_failed, report.n);

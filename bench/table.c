@@ -40,6 +40,12 @@ void table_json(FILE *f, enum table_format format, const cJSON *list)
     }
 }
 
+void table_json_print(cJSON *json)
+{
+    table_json(stdout, TABLE_JSON, json);
+    cJSON_Delete(json);
+}
+
 void table_rows(FILE *f, enum table_format format, const struct column *column, int32_t n, const void *rows, size_t stride,
                 int32_t n_rows)
 {

@@ -17,6 +17,8 @@ void table_rows(FILE *f, enum table_format format, const struct column *column, 
                 int32_t n_rows);
 // The same for values that hold more than a table: an array of them (CSV cannot), which stays the caller's.
 void table_json(FILE *f, enum table_format format, const cJSON *list);
+// One value on standard output, which is taken over.
+void table_json_print(cJSON *json);
 
 // For people.
 enum { TABLE_MAX_COLUMNS = 24, TABLE_CELL = 96 };
