@@ -98,6 +98,11 @@ struct import_flags {
     int32_t tp;
     int64_t batch, n_prompt, n_gen, n_depth;
 };
+#define IMPORT_NO_FLAGS                                                                                                     \
+    {                                                                                                                       \
+        .model = "", .hardware = "", .weights = "", .kv = "", .compute = "", .batch = -1, .n_prompt = -1, .n_gen = -1,      \
+        .n_depth = -1                                                                                                       \
+    }
 
 // Opened entries of the catalogue, by the text that named them.
 struct import_catalogue;

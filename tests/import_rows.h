@@ -12,15 +12,7 @@
     "tokens_per_s,ms_per_step,stated_GBps,stated_TFLOPS,bytes_per_step_GB_override,check,notes\n"
 
 static struct import_catalogue *catalogue;
-static const struct import_flags NO_FLAGS = {.model = "",
-                                             .hardware = "",
-                                             .weights = "",
-                                             .kv = "",
-                                             .compute = "",
-                                             .batch = -1,
-                                             .n_prompt = -1,
-                                             .n_gen = -1,
-                                             .n_depth = -1};
+static const struct import_flags NO_FLAGS = IMPORT_NO_FLAGS;
 
 static inline int open_catalogue(void **state)
 {

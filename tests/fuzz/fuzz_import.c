@@ -38,15 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct import_catalogue *catalogue;
-    static const struct import_flags flags = {.model = "",
-                                              .hardware = "",
-                                              .weights = "",
-                                              .kv = "",
-                                              .compute = "",
-                                              .batch = -1,
-                                              .n_prompt = -1,
-                                              .n_gen = -1,
-                                              .n_depth = -1};
+    static const struct import_flags flags = IMPORT_NO_FLAGS;
     struct import_list list = {0};
     const struct import_format *used = NULL;
     const struct hardware *hw;
