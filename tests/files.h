@@ -63,6 +63,23 @@ static inline void scratch_remove(const char *folder, ...)
     assert_int_equal(rmdir(folder), 0);
 }
 
+// Parses a copy in memory of exactly that size, so that a sanitizer sees a byte read beyond it.
+static inline bool parse_exact(bool (*parse)(const uint8_t *data, size_t size, struct error *e), const void *data,
+                               size_t size, struct error *e)
+{
+    uint8_t *copy = size < INT32_MAX ? malloc(size + 1) : NULL;
+    if (!copy) {
+        fail_msg("no memory for %zu bytes", size);
+        return false;
+    }
+    uint8_t *at = copy + 1; // ends where the allocation ends
+    if (size)
+        memcpy(at, data, size);
+    bool ok = parse(at, size, e);
+    free(copy);
+    return ok;
+}
+
 // The bytes of a file in memory of exactly that size, so that reading beyond them is found.
 static inline uint8_t *slurp(const char *path, size_t *size)
 {

@@ -18,6 +18,16 @@ static inline double synthetic_normal(uint64_t *rng)
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
 }
 
+// What store_open wants of a meta file.
+static inline cJSON *synthetic_meta(const struct scenario *s)
+{
+    char hash[17];
+    cJSON *meta = cJSON_CreateObject();
+    scenario_hash(s, hash);
+    cJSON_AddStringToObject(meta, "scenario_hash", hash);
+    return meta;
+}
+
 struct synthetic_noise {
     double sample, block; // deviations, as shares of the time: of each sample, and of all samples of one block
     uint64_t rng;

@@ -1,35 +1,11 @@
 // Memory limits read from a folder that stands for /.
 #include "engine/base/memory.h"
+#include "tests/tree.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-
-#include <cmocka.h>
 
 static char root[] = "/tmp/kvbench_memory_XXXXXX";
-
-// Writes root/path, making its folders.
-static void put(const char *path, const char *text)
-{
-    char full[512];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = 0;
-        mkdir(full, 0755);
-    }
-    FILE *f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
 
 static int setup(void **state)
 {
@@ -37,16 +13,11 @@ static int setup(void **state)
     return mkdtemp(root) ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 static int teardown(void **state)
 {
     (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    tree_remove(root);
+    return 0;
 }
 
 static void test_unknown(void **state)
@@ -58,27 +29,27 @@ static void test_unknown(void **state)
 static void test_the_least_of_kernel_and_cgroup(void **state)
 {
     (void)state;
-    put("/proc/meminfo", "MemTotal:       8000 kB\nMemFree:  10 kB\nMemAvailable:    6000 kB\n");
+    tree_file(root, "/proc/meminfo", "MemTotal:       8000 kB\nMemFree:  10 kB\nMemAvailable:    6000 kB\n");
     assert_int_equal(memory_available(root), 6000 * 1024);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/memory.max", "max\n");
-    put("/sys/fs/cgroup/a/b/memory.current", "500000\n");
+    tree_file(root, "/proc/self/cgroup", "0::/a/b\n");
+    tree_file(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+    tree_file(root, "/sys/fs/cgroup/a/b/memory.current", "500000\n");
     assert_int_equal(memory_available(root), 6000 * 1024);
-    put("/sys/fs/cgroup/a/memory.max", "2000000\n"); // the ancestor's limit binds
-    put("/sys/fs/cgroup/a/memory.current", "1500000\n");
+    tree_file(root, "/sys/fs/cgroup/a/memory.max", "2000000\n"); // the ancestor's limit binds
+    tree_file(root, "/sys/fs/cgroup/a/memory.current", "1500000\n");
     assert_int_equal(memory_available(root), 500000);
-    put("/sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 300000\nactive_file 1\n");
+    tree_file(root, "/sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 300000\nactive_file 1\n");
     assert_int_equal(memory_available(root), 800000);
-    put("/sys/fs/cgroup/a/b/memory.max", "400000\n"); // already above its limit
+    tree_file(root, "/sys/fs/cgroup/a/b/memory.max", "400000\n"); // already above its limit
     assert_int_equal(memory_available(root), 0);
 }
 
 static void test_cgroup_version_1(void **state)
 {
     (void)state;
-    put("/proc/self/cgroup", "11:cpu,cpuacct:/x\n4:memory:/docker/7\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
-    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
+    tree_file(root, "/proc/self/cgroup", "11:cpu,cpuacct:/x\n4:memory:/docker/7\n");
+    tree_file(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "3000000\n");
+    tree_file(root, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "1000000\n");
     assert_int_equal(memory_available(root), 2000000);
 }
 

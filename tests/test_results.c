@@ -1,51 +1,14 @@
 // The column table and what is made of it, and the files of a sweep.
 #include "bench/store.h"
 #include "engine/base/file.h"
+#include "tests/synthetic.h"
+#include "tests/tree.h"
 
 #include <csv.h>
-#include <dirent.h>
-#include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 // A folder of its own for each test.
-static int make_temporary(void **state)
-{
-    char *folder = strdup("/tmp/kvbench-results-XXXXXX");
-    *state = folder && mkdtemp(folder) ? folder : NULL;
-    return !*state;
-}
-
-static void remove_folder(const char *folder)
-{
-    DIR *d = opendir(folder);
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%.255s", folder, entry->d_name);
-        if (entry->d_name[0] != '.' && unlink(path))
-            remove_folder(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(folder);
-}
-
-static int remove_temporary(void **state)
-{
-    remove_folder(*state);
-    free(*state);
-    return 0;
-}
-
 static const char *path_in(void **state, const char *name)
 {
     static char path[8][600];
@@ -64,19 +27,10 @@ static struct scenario scenario_named(const char *name)
     return s;
 }
 
-static cJSON *meta_of(const struct scenario *s)
-{
-    char hash[17];
-    cJSON *meta = cJSON_CreateObject();
-    scenario_hash(s, hash);
-    cJSON_AddStringToObject(meta, "scenario_hash", hash);
-    return meta;
-}
-
 static void open_store(struct store *store, void **state, const struct scenario *s, bool resume)
 {
     struct error e = {0};
-    if (!store_open(store, *state, s, resume, meta_of(s), &e))
+    if (!store_open(store, *state, s, resume, synthetic_meta(s), &e))
         fail_msg("%s", e.message);
 }
 
@@ -436,7 +390,7 @@ static void test_resume(void **state)
     assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2);
 
     other.samples++;
-    assert_false(store_open(&store, *state, &other, true, meta_of(&other), &e));
+    assert_false(store_open(&store, *state, &other, true, synthetic_meta(&other), &e));
     assert_int_equal(error_exit_code(e.kind), 2);
     assert_non_null(strstr(e.message, "another scenario"));
     assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2); // untouched
@@ -453,7 +407,7 @@ static void test_corrupt_rows(void **state)
     FILE *f = fopen(path_in(state, "a.jsonl"), "a");
     fputs("not JSON\n", f);
     fclose(f);
-    assert_false(store_open(&store, *state, &s, true, meta_of(&s), &e));
+    assert_false(store_open(&store, *state, &s, true, synthetic_meta(&s), &e));
     assert_non_null(strstr(e.message, "a.jsonl:2"));
     assert_int_equal(error_exit_code(e.kind), 2);
 }
@@ -464,7 +418,7 @@ static void test_unwritable(void **state)
     struct scenario s = scenario_named("a");
     struct store store;
     struct error e = {0};
-    assert_false(store_open(&store, "/dev/null/results", &s, false, meta_of(&s), &e));
+    assert_false(store_open(&store, "/dev/null/results", &s, false, synthetic_meta(&s), &e));
     assert_int_equal(error_exit_code(e.kind), 1);
     assert_non_null(strstr(e.message, "/dev/null"));
 }
@@ -514,7 +468,7 @@ static void test_two_at_once(void **state)
     open_store(&first, state, &s, false);
     add(&first, "p1", "ok");
     for (int resume = 0; resume < 2; resume++) {
-        assert_false(store_open(&second, *state, &s, resume, meta_of(&s), &e));
+        assert_false(store_open(&second, *state, &s, resume, synthetic_meta(&s), &e));
         assert_int_equal(error_exit_code(e.kind), 1);
         assert_non_null(strstr(e.message, "another kvbench"));
     }
@@ -551,9 +505,9 @@ static void test_folder_names(void **state)
     char name[700];
     memset(name, 'x', sizeof name);
     name[sizeof name - 1] = 0;
-    assert_false(store_open(&store, name, &s, false, meta_of(&s), &e));
+    assert_false(store_open(&store, name, &s, false, synthetic_meta(&s), &e));
     assert_int_equal(error_exit_code(e.kind), 2);
-    assert_false(store_open(&store, "", &s, false, meta_of(&s), &e));
+    assert_false(store_open(&store, "", &s, false, synthetic_meta(&s), &e));
     assert_int_equal(error_exit_code(e.kind), 2);
 }
 
@@ -563,13 +517,11 @@ static void test_memory_only(void **state)
     struct scenario s = scenario_named("a");
     struct store store;
     struct error e = {0};
-    assert_true(store_open(&store, NULL, &s, false, meta_of(&s), &e));
+    assert_true(store_open(&store, NULL, &s, false, synthetic_meta(&s), &e));
     add(&store, "p1", "ok");
     assert_non_null(store_find(&store, "p1"));
     finish(&store, true);
 }
-
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
 
 int main(void)
 {

@@ -3,26 +3,12 @@
 #include "bench/runner.h"
 #include "bench/trust.h"
 #include "engine/base/file.h"
+#include "tests/synthetic.h"
 #include "tests/tree.h"
 
-#include <math.h>
 #include <sys/wait.h>
 
 enum { FAST = 0, SLOW_NS = 4 * 1000 * 1000 };
-
-static int make_temporary(void **state)
-{
-    char *folder = strdup("/tmp/kvbench-runner-XXXXXX");
-    *state = folder && mkdtemp(folder) ? folder : NULL;
-    return !*state;
-}
-
-static int remove_temporary(void **state)
-{
-    tree_remove(*state);
-    free(*state);
-    return 0;
-}
 
 // A scenario over the tiny model that lies beside the tests.
 static struct scenario scenario_of(const char *rest)
@@ -53,20 +39,11 @@ struct sweep {
     struct progress progress;
 };
 
-static cJSON *meta_of(const struct scenario *s)
-{
-    char hash[17];
-    cJSON *meta = cJSON_CreateObject();
-    scenario_hash(s, hash);
-    cJSON_AddStringToObject(meta, "scenario_hash", hash);
-    return meta;
-}
-
 static void open_sweep(struct sweep *w, const struct scenario *s, const char *folder, bool resume, int64_t step_ns)
 {
     struct error e = {0};
     *w = (struct sweep){0};
-    if (!point_list_make(&w->points, s, NULL, NULL, &e) || !store_open(&w->store, folder, s, resume, meta_of(s), &e))
+    if (!point_list_make(&w->points, s, NULL, NULL, &e) || !store_open(&w->store, folder, s, resume, synthetic_meta(s), &e))
         fail_msg("%s", e.message);
     planner_init(&w->planner, s);
     progress_begin(&w->progress, NULL, w->points.n, 0);
@@ -519,8 +496,6 @@ static void test_unknown_backend_ends_the_run(void **state)
     assert_int_equal(error_exit_code(e.kind), 3);
     close_sweep(&w);
 }
-
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
 
 int main(void)
 {

@@ -32,4 +32,21 @@ static inline void tree_remove(const char *root)
     assert_int_equal(nftw(root, tree_remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+// As setup and teardown of a test: *state is a new folder below /tmp, gone with all that is in it afterwards.
+static inline int tree_setup(void **state)
+{
+    char *folder = strdup("/tmp/kvbench-test-XXXXXX");
+    *state = folder && mkdtemp(folder) ? folder : NULL;
+    return !*state;
+}
+
+static inline int tree_teardown(void **state)
+{
+    tree_remove(*state);
+    free(*state);
+    return 0;
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tree_setup, tree_teardown)
+
 #endif
