@@ -6,9 +6,8 @@
 #include <math.h>
 
 enum {
-    ROW_TILE = 3,    // with 4 vectors (AVX2: 2) of outputs, each an integer and an f32 sum
-    SHORT_PIECE = 8, // groups: up to 17 KiB of weights where one tile takes all rows
-    LONG_PIECE = 12, // up to 26 KiB that stay in the L1 cache for all tiles
+    ROW_TILE = 3, // with 4 vectors (AVX2: 2) of outputs, each an integer and an f32 sum
+    PIECE = 8,    // groups of 8 bits, twice as many of 4: up to 18 KiB of weights; two pieces stay in the L1 cache
 };
 
 // One group of a prepared row: a cache line.
@@ -37,34 +36,67 @@ SPECIALIZE vi quad_of(const struct quantized *x, int32_t quad)
     return vi_set(four);
 }
 
-// acc[r][v] += the products of one group.
-SPECIALIZE void dot_group(bool four, const struct piece *p, const uint8_t *codes, int32_t g, int32_t begin, int32_t end,
-                          int32_t *wait, int32_t n_rows, int32_t n_vectors, vi acc[][8])
+// acc[r][v] += the products of four columns.
+SPECIALIZE void dot_quad(bool four, const struct piece *p, const vi *weight, int32_t g, int32_t q, int32_t n_rows,
+                         int32_t n_vectors, vi acc[][8])
 {
-    const uint64_t part = p->ahead_bytes / (GROUP / 4);
 #pragma GCC unroll 8
-    for (int32_t q = begin; q < end; q++) {
-        vi weight[8];
+    for (int32_t r = 0; r < n_rows; r++) {
+        vi x = quad_of(group_of(p, r, g), q);
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++)
-            weight[v] = vi_keep(four ? codes4(codes, q, p->first + v * VL) : codes8(codes, q, p->first + v * VL));
-        fetch(p, wait, ((uint64_t)g * (GROUP / 4) + (uint64_t)q) * part, four ? 3 : 5);
-#pragma GCC unroll 8
-        for (int32_t r = 0; r < n_rows; r++) {
-            vi x = quad_of(group_of(p, r, g), q);
-#pragma GCC unroll 8
-            for (int32_t v = 0; v < n_vectors; v++)
-                acc[r][v] = four ? vi_dot4(acc[r][v], weight[v], x) : vi_dot4_i8(acc[r][v], weight[v], x);
-        }
+            acc[r][v] = four ? vi_dot4(acc[r][v], weight[v], x) : vi_dot4_i8(acc[r][v], weight[v], x);
     }
 }
 
-SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32_t n_rows, int32_t n_vectors)
+// acc[r][v] += the products of one line of codes, [PANEL][4] bytes, of which 4 bits hold two quads.
+SPECIALIZE void dot_line(bool four, bool alone, const struct piece *p, const uint8_t *line, int32_t g, int32_t q,
+                         struct fetch *f, int32_t n_rows, int32_t n_vectors, vi acc[][8])
+{
+    vi weight[8], nibble[8];
+    line += p->first * 4;
+#pragma GCC unroll 8
+    for (int32_t v = 0; v < n_vectors; v++) {
+        weight[v] = vi_keep(vi_load(line + v * VL * 4));
+        if (alone)
+            fetch_ahead(p, line + v * VL * 4, v);
+    }
+    if (!alone)
+        fetch_share(f);
+    if (!four) {
+        dot_quad(false, p, weight, g, q, n_rows, n_vectors, acc);
+        return;
+    }
+#pragma GCC unroll 2
+    for (int32_t high = 0; high < 2; high++) {
+#pragma GCC unroll 8
+        for (int32_t v = 0; v < n_vectors; v++)
+            nibble[v] = vi_nibbles(weight[v], high);
+        dot_quad(true, p, nibble, g, q + high * GROUP / 8, n_rows, n_vectors, acc);
+    }
+}
+
+// Loops that wait for memory are short, those that compute are not.
+SPECIALIZE void dot_group(bool four, bool alone, const struct piece *p, const uint8_t *codes, int32_t g, int32_t begin,
+                          int32_t end, struct fetch *f, int32_t n_rows, int32_t n_vectors, vi acc[][8])
+{
+    if (alone)
+#pragma GCC unroll 2
+        for (int32_t q = begin; q < end; q++)
+            dot_line(four, true, p, codes + q * PANEL * 4, g, q, f, n_rows, n_vectors, acc);
+    else
+#pragma GCC unroll 8
+        for (int32_t q = begin; q < end; q++)
+            dot_line(four, false, p, codes + q * PANEL * 4, g, q, f, n_rows, n_vectors, acc);
+}
+
+SPECIALIZE void multiply_codes(enum pack_form form, bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     const bool four = form == PACK_Q4;
     const uint64_t head = form == PACK_INT8 ? 0 : PANEL * 2, group_bytes = head + CODES / (four ? 2 : 1);
+    const int32_t steps = GROUP / (four ? 8 : 4); // lines
     vf sum[ROW_TILE][8];
-    int32_t wait = first_turn(p);
+    struct fetch f = fetch_begin(p, group_bytes / (uint64_t)steps, p->n * steps);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t g = 0; g < p->n; g++) {
         const uint8_t *group = p->w + (uint64_t)g * group_bytes;
@@ -74,7 +106,9 @@ SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32
 #pragma GCC unroll 8
             for (int32_t v = 0; v < n_vectors; v++)
                 acc[r][v] = vi_set(four ? group_of(p, r, g)->start4 : group_of(p, r, g)->start8);
-        dot_group(four, p, group + head, g, 0, GROUP / 4, &wait, n_rows, n_vectors, acc);
+        for (uint64_t i = 0; alone && i < head; i += 64)
+            fetch_line(group + i + p->ahead);
+        dot_group(four, alone, p, group + head, g, 0, steps, &f, n_rows, n_vectors, acc);
 #pragma GCC unroll 8
         for (int32_t v = 0; v < n_vectors; v++) {
             vf scale = form == PACK_INT8 ? vf_zero() : vf_load_f16(group + (p->first + v * VL) * 2);
@@ -91,10 +125,10 @@ SPECIALIZE void multiply_codes(enum pack_form form, const struct piece *p, int32
 }
 
 // Groups of two halves, each with scale and min: y += scale_w * scale_x * dot + min * (scale_x * sum of x).
-SPECIALIZE void multiply_canonical(const struct piece *p, int32_t n_rows, int32_t n_vectors)
+SPECIALIZE void multiply_canonical(bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     vf sum[ROW_TILE][8];
-    int32_t wait = first_turn(p);
+    struct fetch none = fetch_begin(p, 0, 0);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t g = 0; g < p->n; g++)
 #pragma GCC unroll 2
@@ -107,7 +141,7 @@ SPECIALIZE void multiply_canonical(const struct piece *p, int32_t n_rows, int32_
 #pragma GCC unroll 8
                 for (int32_t v = 0; v < n_vectors; v++)
                     acc[r][v] = vi_set(group_of(p, r, g)->half8[half]);
-            dot_group(false, p, group + CANONICAL_HEAD, g, half * GROUP / 8, (half + 1) * GROUP / 8, &wait, n_rows,
+            dot_group(false, alone, p, group + CANONICAL_HEAD, g, half * GROUP / 8, (half + 1) * GROUP / 8, &none, n_rows,
                       n_vectors, acc);
 #pragma GCC unroll 8
             for (int32_t v = 0; v < n_vectors; v++)
@@ -123,9 +157,9 @@ SPECIALIZE void multiply_canonical(const struct piece *p, int32_t n_rows, int32_
 }
 
 #define MULTIPLY(name, form)                                                                                                \
-    SPECIALIZE void multiply_##name(const struct piece *p, int32_t n_rows, int32_t n_vectors)                               \
+    SPECIALIZE void multiply_##name(bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors)                   \
     {                                                                                                                       \
-        multiply_codes(form, p, n_rows, n_vectors);                                                                         \
+        multiply_codes(form, alone, p, n_rows, n_vectors);                                                                  \
     }
 MULTIPLY(int8, PACK_INT8)
 MULTIPLY(q8, PACK_Q8)
@@ -133,12 +167,15 @@ MULTIPLY(q4, PACK_Q4)
 
 SPECIALIZE void tiles(multiply m, const struct linear_panel *a, struct piece *p)
 {
+    const int32_t few = VL == 16 ? 4 : 2;
     for (int32_t i = 0, row = 0, n; row < a->n_rows; i++, row += n) {
         n = next_tile(a, p, ROW_TILE, i, row);
-        switch (n) {
-        case 1: strips(m, p, 1, 4); break;
-        case 2: strips(m, p, 2, VL == 16 ? 4 : 2); break;
-        default: strips(m, p, 3, VL == 16 ? 4 : 2); break;
+        switch (a->n_rows <= ROW_TILE ? -n : n) {
+        case -1: strips(m, true, p, 1, 4); break;
+        case -2: strips(m, true, p, 2, few); break;
+        case -3: strips(m, true, p, 3, few); break;
+        case 2: strips(m, false, p, 2, few); break;
+        default: strips(m, false, p, 3, few); break;
         }
     }
 }
@@ -148,21 +185,15 @@ static int32_t n_groups(const struct packed *w)
     return (w->cols + GROUP - 1) / GROUP;
 }
 
-static __attribute__((noinline)) void tiles_q8(const struct linear_panel *a, struct piece *p)
-{
-    tiles(multiply_q8, a, p);
-}
-
 SPECIALIZE void linear_codes(multiply m, const struct linear_panel *a)
 {
     const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
-    int32_t n = n_groups(a->w), step = a->n_rows <= ROW_TILE ? SHORT_PIECE : LONG_PIECE;
+    int32_t n = n_groups(a->w), step = a->w->form == PACK_Q4 ? 2 * PIECE : PIECE;
     for (int32_t g = 0; g < n; g += step) {
         struct piece p = {.w = w + (uint64_t)g * a->w->group_bytes, .more = g > 0};
         p.x_at = (uint64_t)g * sizeof(struct quantized);
         p.n = n - g < step ? n - g : step;
-        p.ahead = g + step < n ? p.w + (uint64_t)step * a->w->group_bytes : a->ahead;
-        p.ahead_bytes = a->w->group_bytes;
+        p.ahead = ahead_of(p.w, g + step < n ? p.w + (uint64_t)step * a->w->group_bytes : a->ahead);
         tiles(m, a, &p);
     }
 }
@@ -172,36 +203,9 @@ void SYM(linear_int8_q8)(const struct linear_panel *a)
     linear_codes(multiply_q8, a);
 }
 
-// Codes of 4 bits to those of 8 with the same values, the scales copied: what PACK_Q8 is made of.
-SPECIALIZE void eight_bits(const uint8_t *group, uint8_t *out)
-{
-    memcpy(out, group, PANEL * 2);
-    for (int32_t q = 0; q < GROUP / 4; q++)
-        for (int32_t first = 0; first < PANEL; first += VL)
-            vi_store(out + PANEL * 2 + (q * PANEL + first) * 4,
-                     vi_add(codes4(group + PANEL * 2, q, first), vi_set(0x78787878)));
-}
-
-// Rows of one tile unpack codes on the way; for more, each piece is unpacked once.
 void SYM(linear_int8_q4)(const struct linear_panel *a)
 {
-    enum { STEP = 12, BYTES = PANEL * 2 + CODES };
-    _Static_assert(STEP * BYTES <= LINEAR_SCRATCH_BYTES, "room for a piece");
-    if (a->n_rows <= ROW_TILE) {
-        linear_codes(multiply_q4, a);
-        return;
-    }
-    const uint8_t *w = a->w->data + (uint64_t)a->panel * a->w->panel_bytes;
-    int32_t n = n_groups(a->w);
-    for (int32_t g = 0; g < n; g += STEP) {
-        struct piece p = {.w = (const uint8_t *)a->scratch, .x_at = (uint64_t)g * sizeof(struct quantized), .more = g > 0};
-        p.n = n - g < STEP ? n - g : STEP;
-        p.ahead = g + STEP < n ? w + (uint64_t)(g + STEP) * a->w->group_bytes : a->ahead;
-        p.ahead_bytes = a->w->group_bytes;
-        for (int32_t i = 0; i < p.n; i++)
-            eight_bits(w + (uint64_t)(g + i) * a->w->group_bytes, (uint8_t *)a->scratch + i * BYTES);
-        tiles_q8(a, &p);
-    }
+    linear_codes(multiply_q4, a);
 }
 
 // One scale per output: it comes last.

@@ -10,7 +10,7 @@ enum {
     F32_SHORT = 32,
     F32_LONG = 128,
     BF16_SHORT = 64,
-    BF16_LONG = 256,
+    BF16_LONG = 128,
 };
 
 // Vectors of outputs that go with n_rows rows.
@@ -19,18 +19,22 @@ SPECIALIZE int32_t vectors_for(int32_t n_rows)
     return VL == 16 ? 4 : n_rows == 1 ? 8 : n_rows == 2 ? 4 : 2;
 }
 
-SPECIALIZE void multiply_f32(const struct piece *p, int32_t n_rows, int32_t n_vectors)
+SPECIALIZE void multiply_f32(bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     const float *w = (const float *)(const void *)p->w + p->first;
     vf sum[ROW_TILE][8];
-    int32_t wait = first_turn(p);
+    struct fetch f = fetch_begin(p, PANEL * 4, p->n);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t k = 0; k < p->n; k++, w += PANEL) {
         vf weight[8];
 #pragma GCC unroll 8
-        for (int32_t v = 0; v < n_vectors; v++)
+        for (int32_t v = 0; v < n_vectors; v++) {
             weight[v] = vf_load(w + v * VL);
-        fetch(p, &wait, (uint64_t)k * PANEL * sizeof(float), 4);
+            if (alone)
+                fetch_ahead(p, (const uint8_t *)(const void *)(w + v * VL), v);
+        }
+        if (!alone)
+            fetch_share(&f);
 #pragma GCC unroll 8
         for (int32_t r = 0; r < n_rows; r++) {
             vf x = vf_set(((const float *)(const void *)(p->x + (uint64_t)r * p->x_stride))[k]);
@@ -57,18 +61,22 @@ SPECIALIZE vp pair_at(const uint8_t *row, int32_t i)
 }
 #endif
 
-SPECIALIZE void multiply_bf16(const struct piece *p, int32_t n_rows, int32_t n_vectors)
+SPECIALIZE void multiply_bf16(bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors)
 {
     const uint8_t *w = p->w + p->first * 4;
     vf sum[ROW_TILE][8];
-    int32_t wait = first_turn(p);
+    struct fetch f = fetch_begin(p, PANEL * 4, p->n);
     load_sums(p, n_rows, n_vectors, sum);
     for (int32_t k = 0; k < p->n; k++, w += PANEL * 4) { // pairs
         vp weight[8];
 #pragma GCC unroll 8
-        for (int32_t v = 0; v < n_vectors; v++)
+        for (int32_t v = 0; v < n_vectors; v++) {
             weight[v] = vp_load(w + v * VL * 4);
-        fetch(p, &wait, (uint64_t)k * PANEL * 4, 4);
+            if (alone)
+                fetch_ahead(p, w + v * VL * 4, v);
+        }
+        if (!alone)
+            fetch_share(&f);
 #pragma GCC unroll 8
         for (int32_t r = 0; r < n_rows; r++) {
             vp x = pair_at(p->x + (uint64_t)r * p->x_stride, k);
@@ -80,15 +88,15 @@ SPECIALIZE void multiply_bf16(const struct piece *p, int32_t n_rows, int32_t n_v
     store_sums(p, n_rows, n_vectors, sum);
 }
 
-SPECIALIZE void tile(multiply m, const struct piece *p, int32_t n_rows)
+SPECIALIZE void tile(multiply m, bool alone, const struct piece *p, int32_t n_rows)
 {
     switch (n_rows) {
-    case 1: strips(m, p, 1, vectors_for(1)); break;
-    case 2: strips(m, p, 2, vectors_for(2)); break;
-    case 3: strips(m, p, 3, vectors_for(3)); break;
-    case 4: strips(m, p, 4, vectors_for(4)); break;
-    case 5: strips(m, p, 5, vectors_for(5)); break;
-    default: strips(m, p, 6, vectors_for(6)); break;
+    case 1: strips(m, alone, p, 1, vectors_for(1)); break;
+    case 2: strips(m, alone, p, 2, vectors_for(2)); break;
+    case 3: strips(m, alone, p, 3, vectors_for(3)); break;
+    case 4: strips(m, alone, p, 4, vectors_for(4)); break;
+    case 5: strips(m, alone, p, 5, vectors_for(5)); break;
+    default: strips(m, alone, p, 6, vectors_for(6)); break;
     }
 }
 
@@ -96,7 +104,10 @@ SPECIALIZE void tiles(multiply m, const struct linear_panel *a, struct piece *p)
 {
     for (int32_t i = 0, row = 0, n; row < a->n_rows; i++, row += n) {
         n = next_tile(a, p, ROW_TILE, i, row);
-        tile(m, p, n);
+        if (a->n_rows <= ROW_TILE)
+            tile(m, true, p, n);
+        else
+            tile(m, false, p, n);
     }
 }
 
@@ -107,7 +118,7 @@ void SYM(linear_bf16)(const struct linear_panel *a)
     for (int32_t k = 0; k < n_pairs; k += step) {
         struct piece p = {.w = w + (uint64_t)k * PANEL * 4, .x_at = (uint64_t)k * PAIR_BYTES, .more = k > 0};
         p.n = n_pairs - k < step ? n_pairs - k : step;
-        p.ahead = k + step < n_pairs ? p.w + (uint64_t)step * PANEL * 4 : a->ahead;
+        p.ahead = ahead_of(p.w, k + step < n_pairs ? p.w + (uint64_t)step * PANEL * 4 : a->ahead);
         tiles(multiply_bf16, a, &p);
     }
 }
@@ -173,10 +184,10 @@ SPECIALIZE void linear_f32(enum pack_form form, const struct linear_panel *a)
     for (int32_t k = 0; k < cols; k += step) {
         struct piece p = {.w = w + (uint64_t)k * PANEL * 4, .x_at = (uint64_t)k * 4, .more = k > 0};
         p.n = cols - k < step ? cols - k : step;
-        p.ahead = k + step < cols ? p.w + (uint64_t)step * PANEL * 4 : a->ahead;
+        p.ahead = ahead_of(p.w, k + step < cols ? p.w + (uint64_t)step * PANEL * 4 : a->ahead);
         if (form != PACK_F32) {
             widen(form, a->w, w, k, p.n, a->scratch);
-            p.w = (const uint8_t *)a->scratch, p.ahead = NULL;
+            p.w = (const uint8_t *)a->scratch, p.ahead = 0;
         }
         piece_f32(a, &p);
     }

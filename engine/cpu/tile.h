@@ -19,13 +19,13 @@ struct piece {
     int32_t n;             // columns, pairs or groups
     int32_t first;         // output within the panel
     bool more;             // not the first piece: sums go on
-    const uint8_t *ahead;  // what is read after this piece, fetched meanwhile; NULL: nothing
-    uint64_t ahead_bytes;  // of a group there (kernels_codes.c)
-    int32_t turn, n_tiles; // the tiles that pass over a piece fetch in turn, so that memory is never idle
+    int64_t ahead;         // from here to what is read after this piece, fetched meanwhile; 0: nothing
+    int32_t turn, n_turns; // of the tiles, and their strips, that pass over this piece and fetch a share each
 };
 
-// Adds a piece to the sums of n_rows x (n_vectors x VL outputs); both counts constants.
-typedef void (*multiply)(const struct piece *p, int32_t n_rows, int32_t n_vectors);
+// Adds a piece to the sums of n_rows x (n_vectors x VL outputs); alone: one tile takes all rows. All but the piece
+// constants.
+typedef void (*multiply)(bool alone, const struct piece *p, int32_t n_rows, int32_t n_vectors);
 
 SPECIALIZE void load_sums(const struct piece *p, int32_t n_rows, int32_t n_vectors, vf sum[][8])
 {
@@ -45,48 +45,71 @@ SPECIALIZE void store_sums(const struct piece *p, int32_t n_rows, int32_t n_vect
             vf_store(p->sum + r * PANEL + p->first + v * VL, sum[r][v]);
 }
 
-// Steps of a tile until it is its turn to fetch.
-SPECIALIZE int32_t first_turn(const struct piece *p)
+// From a piece to the next, which is NULL where there is none.
+SPECIALIZE int64_t ahead_of(const uint8_t *w, const uint8_t *next)
 {
-    return p->ahead ? p->turn : -1;
+    return next ? (int64_t)((uintptr_t)next - (uintptr_t)w) : 0;
 }
 
-// One step's part of what comes next, n_lines cache lines from byte `at`.
-SPECIALIZE void fetch(const struct piece *p, int32_t *wait, uint64_t at, int32_t n_lines)
+// In assembly: compilers move prefetches together, and a crowd of them holds up the loads behind it (one row of Q8_0: 42
+// GB/s where prefetches and loads that take turns reach 50). No branches around them either: what is seldom taken is put
+// elsewhere.
+SPECIALIZE void fetch_line(const uint8_t *at)
 {
-    if ((*wait)-- != 0)
-        return;
-#pragma GCC unroll 8
-    for (int32_t i = 0; i < n_lines; i++)
-        _mm_prefetch((const char *)p->ahead + at + i * 64, _MM_HINT_T0);
-    *wait = p->n_tiles - 1;
+    __asm__ volatile("prefetcht0 %0" : : "m"(*at));
+}
+
+// A tile alone fetches beside each vector of weights (the v-th of a step) what lies ahead of it.
+SPECIALIZE void fetch_ahead(const struct piece *p, const uint8_t *vector, int32_t v)
+{
+    if (v * VL % 16 == 0)
+        fetch_line(vector + p->ahead);
+}
+
+// In company a tile fetches its share, one stretch, evenly over its steps.
+struct fetch {
+    const uint8_t *next;
+    uint64_t pace; // bytes per step
+};
+
+SPECIALIZE struct fetch fetch_begin(const struct piece *p, uint64_t step_bytes, int32_t n_steps)
+{
+    uint64_t pace = p->ahead ? step_bytes / (uint64_t)p->n_turns : 0;
+    return (struct fetch){p->w + p->ahead + pace * (uint64_t)n_steps * (uint64_t)p->turn, pace};
+}
+
+SPECIALIZE void fetch_share(struct fetch *f)
+{
+    fetch_line(f->next);
+    fetch_line(f->next + 64);
+    f->next += f->pace;
 }
 
 // Rows are parted evenly over tiles of at most `most`: a tile of one or two at the end would wait for its own sums. Returns
 // how many rows tile `i` takes from `row`.
 SPECIALIZE int32_t next_tile(const struct linear_panel *a, struct piece *p, int32_t most, int32_t i, int32_t row)
 {
-    p->n_tiles = (a->n_rows + most - 1) / most, p->turn = i;
+    p->n_turns = (a->n_rows + most - 1) / most, p->turn = i;
     p->x = a->x + (uint64_t)row * a->x_stride + p->x_at;
     p->x_stride = a->x_stride;
     p->sum = a->sum + (int64_t)row * PANEL;
-    return (a->n_rows - row + p->n_tiles - i - 1) / (p->n_tiles - i);
+    return (a->n_rows - row + p->n_turns - i - 1) / (p->n_turns - i);
 }
 
 // All outputs of the panel, n_vectors at a time.
-SPECIALIZE void strips(multiply m, const struct piece *piece, int32_t n_rows, int32_t n_vectors)
+SPECIALIZE void strips(multiply m, bool alone, const struct piece *piece, int32_t n_rows, int32_t n_vectors)
 {
+    const int32_t n = PANEL / (n_vectors * VL);
     struct piece p = *piece;
-    for (p.first = 0; p.first < PANEL; p.first += n_vectors * VL) {
-        m(&p, n_rows, n_vectors);
-        p.ahead = NULL;
-    }
+    p.turn *= n, p.n_turns *= n;
+    for (; p.first < PANEL; p.first += n_vectors * VL, p.turn++)
+        m(alone, &p, n_rows, n_vectors);
 }
 
-// Keeps weights in their register for all rows: compilers would rather load them again.
+// Keeps weights in their register for all rows: compilers would rather load them again; and loads in order among prefetches.
 SPECIALIZE vi vi_keep(vi x)
 {
-    __asm__("" : "+x"(x));
+    __asm__ volatile("" : "+v"(x));
     return x;
 }
 
