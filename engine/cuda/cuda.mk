@@ -23,7 +23,7 @@ $(BUILD)/emu/%.cu.o: %.cu $(BUILD)/flags
 	$(Q)$(CXX) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -DCUDA_EMULATOR='"tests/cuda/emu_device.h"' -x c++ -std=c++17 -fno-strict-aliasing -Wall -Wextra -Werror $(OPT) $(EXTRA) -c $< -o $@
 $(BUILD)/tests/cuda/test_cuda_planted: $(BUILD)/emu/tests/cuda/planted.cu.o
 $(BUILD)/tests/cuda/test_cuda_fragments: $(BUILD)/emu/tests/cuda/fragments.cu.o
-$(BUILD)/tests/cuda/test_cuda_trace: LDFLAGS += -Wl,--wrap=cupti_load
+$(BUILD)/tests/cuda/test_cuda_trace $(BUILD)/tests/cuda/test_cuda_counters: LDFLAGS += -Wl,--wrap=cupti_load
 $(BUILD)/tests/cuda/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(EMU_OBJECTS) $(BUILD)/libkvbench.a
 	@mkdir -p $(@D)
 	$(call say,link)

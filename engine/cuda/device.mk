@@ -22,7 +22,7 @@ $(BUILD)/kvbench-cuda.so: $(PLUGIN_OBJECTS)
 # What tools/gpu_check.sh takes to a machine without a compiler: the program, the plug-in, the tests that run on a device
 # instead of the emulator, and the small libraries they want; a folder, and packed for the way.
 KIT := build/gpu-kit
-DEVICE_TESTS := $(filter-out %metrics %activity %ceilings %failures %planted %trace,$(patsubst %.c,%,$(wildcard tests/cuda/test_*.c)))
+DEVICE_TESTS := $(filter-out %metrics %activity %ceilings %failures %planted %trace %counters,$(patsubst %.c,%,$(wildcard tests/cuda/test_*.c)))
 $(BUILD)/device/tests/test_cuda_fragments: $(BUILD)/device/tests/cuda/fragments.cu.o
 $(BUILD)/device/tests/test_%: $(BUILD)/emu/tests/cuda/test_%.o $(CUDA_HOST:%.c=$(BUILD)/emu/%.o) $(DEVICE_KERNELS) $(BUILD)/libkvbench.a
 	@mkdir -p $(@D)
