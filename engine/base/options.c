@@ -22,6 +22,11 @@ static const struct row {
 };
 enum { N_ROWS = sizeof ROW / sizeof *ROW, MAX_LIST = 4096, MAX_FLAGS = 256 };
 
+static const char *const COMMAND[] = {"sweep",   "run",    "predict", "ceilings",   "generate", "tokenize", "verify",
+                                      "list",    "kvcalc", "plot",    "perplexity", "export",   "inspect",  "explain",
+                                      "compare", "doctor", "report",  "import",     "bench"}; // by bit
+enum { N_COMMANDS = sizeof COMMAND / sizeof *COMMAND };
+
 // The next flag of a comma-separated list into buffer; NULL at the end.
 static const char *next_flag(const char *flags, char buffer[32])
 {
@@ -45,12 +50,9 @@ static const struct row *find_row(int command, const char *flag)
 // An option that exists, but not here.
 static bool misplaced_option(const char *flag, struct error *e)
 {
-    static const char *const COMMAND[] = {"sweep",   "run",    "predict", "ceilings",   "generate", "tokenize", "verify",
-                                          "list",    "kvcalc", "plot",    "perplexity", "export",   "inspect",  "explain",
-                                          "compare", "doctor", "report",  "import",     "bench"}; // by bit
     const struct row *row = find_row(~0, flag);
     char where[160] = "";
-    for (size_t i = 0; i < sizeof COMMAND / sizeof *COMMAND; i++)
+    for (int i = 0; i < N_COMMANDS; i++)
         if (row->commands & 1 << i)
             snprintf(where + strlen(where), sizeof where - strlen(where), "%s%s", *where ? ", " : "", COMMAND[i]);
     return error_set(e, ERROR_USAGE, "option '%.60s' is none of this command, only of %s", flag, where);
@@ -251,15 +253,81 @@ void options_free(struct options *o)
     *o = (struct options){0};
 }
 
+// Help. A clause may begin with the commands that it is about, "sweep, run: ...", or with "others: ...": those that no
+// clause before it was about.
+
+enum { OTHERS = 1 << N_COMMANDS, HELP_INDENT = 35, HELP_WIDTH = 112 };
+
+static int command_bit(const char *name, size_t n)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strlen(COMMAND[i]) == n && !strncmp(COMMAND[i], name, n))
+            return 1 << i;
+    return n == 6 && !strncmp(name, "others", n) ? OTHERS : 0;
+}
+
+// Whom a clause is about, and where its words begin; 0: everybody.
+static int clause_commands(const char *clause, const char **words)
+{
+    int commands = 0;
+    *words = clause;
+    for (const char *at = clause;; at += 2) {
+        size_t n = strcspn(at, ",:;");
+        int bit = command_bit(at, n);
+        at += n;
+        if (!bit || !*at || *at == ';' || at[1] != ' ')
+            return 0;
+        commands |= bit;
+        if (*at == ':') {
+            *words = at + 2;
+            return commands;
+        }
+    }
+}
+
+static void help_for(const struct row *row, int command, char *out, size_t size)
+{
+    bool addressed = false;
+    size_t n = 0;
+    for (const char *clause = row->help, *words, *end; *clause; clause = *end ? end + 2 : end) {
+        int commands = clause_commands(clause, &words);
+        end = strstr(clause, "; ");
+        end = end ? end : clause + strlen(clause);
+        bool mine = commands & OTHERS ? !addressed : commands & command;
+        addressed |= commands && mine;
+        if ((!commands || mine) && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%.*s", n ? "; " : "", (int)(end - words), words);
+    }
+    if (*row->fallback && n < size)
+        snprintf(out + n, size - n, " [%s]", row->fallback);
+}
+
+// Words from column HELP_INDENT on, as many in a line as fit.
+static void print_wrapped(FILE *f, const char *text)
+{
+    int column = HELP_INDENT;
+    for (size_t n; *text; text += n) {
+        n = strcspn(text, " ");
+        if (column > HELP_INDENT && column + 1 + (int)n > HELP_WIDTH)
+            column = HELP_INDENT + fprintf(f, "\n%*s", HELP_INDENT, "") - HELP_INDENT - 1;
+        else if (column > HELP_INDENT)
+            column += fprintf(f, " ");
+        column += fprintf(f, "%.*s", (int)n, text);
+        n += strspn(text + n, " ");
+    }
+    fputs("\n", f);
+}
+
 void options_help(FILE *f, int command)
 {
     static const char *const VALUE[] = {"", " N", " X", " TEXT", " LIST", " LIST"};
     for (int i = 0; i < N_ROWS; i++) {
         if (!(ROW[i].commands & command))
             continue;
-        char left[64];
+        char left[64], help[512] = "";
         snprintf(left, sizeof left, "%s%s", ROW[i].flags, VALUE[ROW[i].kind]);
-        fprintf(f, "  %-32s %s", left, ROW[i].help);
-        fprintf(f, *ROW[i].fallback ? " [%s]\n" : "\n", ROW[i].fallback);
+        help_for(&ROW[i], command, help, sizeof help);
+        fprintf(f, "  %-32s ", left);
+        print_wrapped(f, help);
     }
 }

@@ -46,15 +46,16 @@ enum command_bit {
 
 // kind: flag (bool), int (int32_t), real (double), text (const char *), ints (struct int_list), texts (struct text_list).
 // ints take lists and ranges as llama-bench writes them: 512,1024  1-8  1-64*2  64-256+64; a k behind a number is 1024.
-// field, kind, flags (comma-separated), default as text ("" = unset), commands, help
+// field, kind, flags (comma-separated), default as text ("" = unset), commands, help. In the help "sweep, run: ..." stands
+// for these commands only, up to the next semicolon, and "others: ..." for those that no such clause before it is about.
 #define OPTIONS(X)                                                                                                          \
     X(model, text, "-m,--model", "", ON_MODEL | ON_PREDICT | ON_TOKENIZE | ON_KVCALC | ON_EXPORT | ON_IMPORT | ON_BENCH,    \
-      "catalogue name, Hugging Face folder, GGUF file or config.json (run, predict: also several, a,b); bench: "            \
-      "qwen3-0.6b, llama-3-8b or fit, default all")                                                                         \
+      "bench: qwen3-0.6b, llama-3-8b or fit, default all; others: catalogue name, Hugging Face folder, GGUF file or "       \
+      "config.json; run, predict: several with commas")                                                                     \
     X(hardware, text, "--hardware,--gpu", "auto", ON_MEASURE | ON_PREDICT | ON_KVCALC | ON_IMPORT,                          \
-      "catalogue name or hardware JSON (predict: also several, a,b); auto: this machine's measured ceilings")               \
+      "catalogue name or hardware JSON; predict: several with commas; auto: this machine's measured ceilings")              \
     X(backend, text, "--backend", "auto", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PREDICT | ON_PERPLEXITY | ON_CEILINGS,  \
-      "cpu, cuda, null; auto: the best here (ceilings: cpu)")                                                               \
+      "cpu, cuda, null; ceilings: auto is cpu; others: auto is the best here")                                              \
     X(device, int, "--device", "0", ON_MEASURE | ON_GENERATE | ON_VERIFY | ON_PERPLEXITY | ON_CEILINGS,                     \
       "device number, where there are several")                                                                             \
     X(threads, int, "-t,--threads", "0", (ON_ENGINE & ~ON_MEASURE) | ON_EXPORT, "threads; 0: one per allowed CPU")          \
@@ -62,7 +63,8 @@ enum command_bit {
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
     X(isa, text, "--isa", "auto", ON_MODEL | ON_BENCH,                                                                      \
       "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")                                              \
-    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE | ON_IMPORT, "prefill: tokens per sequence; 0: no prefill")             \
+    X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE | ON_IMPORT,                                                            \
+      "prefill: tokens per sequence; 0: no prefill; run, predict: 512 where no shape is given, and decode at context 512")  \
     X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE | ON_IMPORT, "decode steps of one token each after --n-depth; 0: no decode")  \
     X(n_depth, ints, "-d,--n-depth", "", ON_SHAPE | ON_IMPORT, "positions in the KV before the step (context - 1)")         \
     X(prompt_gen, texts, "-pg,--prompt-gen", "", ON_SHAPE,                                                                  \
@@ -74,12 +76,13 @@ enum command_bit {
     X(weights, texts, "-w,--weights", "", ON_SHAPE | ON_MODEL | ON_KVCALC | ON_EXPORT | ON_IMPORT | ON_BENCH,               \
       "weight types (kvbench list formats); default: the model's own")                                                      \
     X(kv, texts, "--kv", "", ON_SHAPE | ON_GENERATE | ON_VERIFY | ON_KVCALC | ON_PERPLEXITY | ON_IMPORT,                    \
-      "KV types (both K and V): f32, bf16, f16, int8; predict: any")                                                        \
+      "KV types (both K and V); predict, kvcalc, import: any; others: f32, bf16, f16, int8")                                \
     X(type_k, texts, "-ctk,--type-k", "", ON_SHAPE | ON_KVCALC, "K type; V keeps its own or its default")                   \
     X(type_v, texts, "-ctv,--type-v", "", ON_SHAPE | ON_KVCALC, "V type; K keeps its own or its default")                   \
     X(block, ints, "--block", "16", ON_SHAPE | ON_GENERATE | ON_KVCALC, "tokens per KV block; 0: contiguous")               \
     X(compute, text, "--compute", "", ON_SHAPE | ON_MODEL | ON_IMPORT,                                                      \
-      "arithmetic of linear layers: f32, bf16, int8; sweep, run and predict: default by the weights, others: f32")          \
+      "arithmetic of linear layers: f32, bf16, int8; sweep, run, predict, import: default by the weights; others: "         \
+      "default f32")                                                                                                        \
     X(tp, int, "--tp", "1", ON_PREDICT | ON_KVCALC | ON_IMPORT, "tensor-parallel ranks")                                    \
     X(util, real, "--util", "0.9", ON_KVCALC, "share of device memory that may be used")                                    \
     X(weight_bytes, text, "--weight-bytes", "", ON_KVCALC,                                                                  \
@@ -101,7 +104,7 @@ enum command_bit {
     X(plot, text, "--plot", "", ON_KVCALC, "draws the table of --sweep into this .svg or .png file (gnuplot)")              \
     X(verify, flag, "--verify", "", ON_KVCALC, "allocates the cache in the engine's own block pool and compares")           \
     X(repetitions, int, "-r,--repetitions,--samples", "7", ON_MEASURE | ON_CEILINGS,                                        \
-      "samples per point (ceilings: moments)")                                                                              \
+      "sweep, run: samples per point; ceilings: moments that each rate is looked at")                                       \
     X(quick, flag, "--quick", "", ON_CEILINGS | ON_BENCH,                                                                   \
       "ceilings: only what roofs are made of: reads, cache levels, peaks; bench: one model, few shapes, no fit")            \
     X(warmup, int, "--warmup", "1", ON_MEASURE, "untimed steps before the first sample")                                    \
@@ -121,8 +124,8 @@ enum command_bit {
     X(out, text, "-o,--out", "", ON_CEILINGS | ON_REPORT,                                                                   \
       "ceilings: JSON file; report: HTML file, default beside the result, - for standard output")                           \
     X(folder, text, "--out", "", ON_MEASURE | ON_PREDICT | ON_IMPORT | ON_BENCH,                                            \
-      "folder for the results; sweep, import: default results/; run: default none, they are printed only; predict: CSV "    \
-      "file")                                                                                                               \
+      "predict: CSV file to write; others: folder for the results; sweep, import, bench: default results/; run: default "   \
+      "none, they are printed only")                                                                                        \
     X(output, text, "-o,--output", "text", ON_ROWS, "what to print: text, md, csv, json, jsonl")                            \
     X(point, text, "--point", "", ON_EXPLAIN, "which point: its key, a part of it that fits no other, or its number")       \
     X(threshold, text, "--threshold", "5%", ON_COMPARE, "what a time may grow by: 5% or 0.05")                              \

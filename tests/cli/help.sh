@@ -28,6 +28,8 @@ for c in $commands; do
     out "^usage: kvbench $c"
     out '^examples:$'
     out '\[.+\]$'
+    [ "$(awk '/^examples:/ { exit } length > 112' "$WORK/out")" = '' ] || complain 'a line of more than 112 characters'
+    grep -qE '(^|; |  )(sweep|run|predict|import|bench|ceilings|others): ' "$WORK/out" && complain 'what is said to other commands'
     [ "$(sed -n '/^examples:/,$p' "$WORK/out" | grep -cE '^  .*kvbench ')" -eq 2 ] || complain 'not two examples'
     run 2 "kvbench $c names the nearest option" "$KVBENCH" "$c" --jsn
     err "'--jsn'.*'--json'"
