@@ -78,6 +78,7 @@ if unshare -rm true 2>/dev/null; then
     export work cpus
     export -f measure
     export kvbench
+    # shellcheck disable=SC2016 # the other shell's
     unshare -rm bash -c '
         mount -t tmpfs none "$work/cpus" && cp -r $cpus/. "$work/cpus" 2>/dev/null
         set_clock() { for cpu in "$work"/cpus/cpu[0-9]*; do echo "$1" >"$cpu/cpufreq/scaling_cur_freq"; done; }
