@@ -30,7 +30,12 @@ static unsigned n_bulk, n_mbarrier_waiting;
 static struct emu_fiber *mbarrier_waiting[EMU_MAX_THREADS];
 
 // Not memcpy: ThreadSanitizer would see a write by nobody.
-__attribute__((optimize("no-tree-loop-distribute-patterns"))) static void raw_copy(void *to, const void *from, size_t n)
+#ifdef __clang__
+#define PLAIN_LOOPS __attribute__((no_builtin("memcpy")))
+#else
+#define PLAIN_LOOPS __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
+PLAIN_LOOPS static void raw_copy(void *to, const void *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ((char *)to)[i] = ((const char *)from)[i];
