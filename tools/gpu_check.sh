@@ -99,7 +99,7 @@ sweep() {
 [ -x "$KVBENCH" ] || { say kit FAILED "no $KVBENCH: make gpu-kit"; exit 1; }
 export -f environment calibrated catalogued sweep
 export KVBENCH KIT work
-stage environment 20 "$OUT/environment.txt" bash -c environment
+stage environment 15 "$OUT/environment.txt" bash -c environment
 
 # A stage that ends by a signal or by its limit may owe that to CUPTI: from then on the loader finds an empty one, and all
 # goes on with timers.
@@ -111,10 +111,11 @@ hide_cupti() { # STATUS
 }
 ceilings() { stage ceilings 35 "$OUT/ceilings.txt" "$KVBENCH" ceilings --backend cuda --out "$OUT/ceilings-cuda0.json"; }
 ceilings || { hide_cupti $? && ceilings; }
-stage counters 10 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
+stage counters 5 "$work/counters.txt" bash -c calibrated "$OUT/ceilings.txt"
 cat "$work/counters.txt" >>"$OUT/summary.txt"
 # The tests that run on the emulator elsewhere, on the device: which lane holds what, each kernel against its formula, tokens
-# as the sampler draws them and random weights to the bit, and the logits of tiny models against the cpu backend's.
+# as the sampler draws them and random weights to the bit, products by libraries, and the logits of tiny models against the
+# cpu backend's.
 device_test() { # NAME PROGRAM LIMIT_S
     if [ -x "$KIT/$2" ]; then
         stage "$1" "$3" "$OUT/tests.txt" "$KIT/$2"
@@ -124,19 +125,20 @@ device_test() { # NAME PROGRAM LIMIT_S
 }
 device_test fragments test_cuda_fragments 10
 device_test kernels test_cuda_kernels 30
-device_test verify test_cuda_backend 40
+device_test verify test_cuda_backend 35
 mkdir -p "$work/sweep"
 cp -f "$OUT/ceilings-cuda0.json" "$work/sweep/" 2>/dev/null
 died=
 part() { # NAME KEYS LIMIT_S
     stage "$1" "$3" "$work/sweep.txt" bash -c sweep "$2" || { hide_cupti $? && died=yes; }
 }
-part decode 'decode/.*/kv-bf16' 60
+part decode 'decode/.*/kv-bf16' 75
 part prefill prefill 40
 part decode-fp8 'decode/.*/kv-fp8' 45
 part decode-int8 'decode/.*/kv-int8' 45
 [ $died ] && [ $SECONDS -lt 320 ] && part rest . $((345 - SECONDS))
-device_test sampling test_cuda_sample 15
+device_test blas test_cuda_blas 10
+device_test sampling test_cuda_sample 10
 cat "$work/sweep.txt" >>"$OUT/summary.txt"
 for file in gpu-check.csv gpu-check.ops.csv gpu-check.meta.json; do
     [ -e "$work/sweep/$file" ] && cp "$work/sweep/$file" "$OUT/"
