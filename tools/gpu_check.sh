@@ -139,10 +139,11 @@ part decode-int8 'decode/.*/kv-int8' 45
 [ $died ] && [ $SECONDS -lt 320 ] && part rest . $((345 - SECONDS))
 device_test blas test_cuda_blas 10
 device_test sampling test_cuda_sample 10
-cat "$work/sweep.txt" >>"$OUT/summary.txt"
 for file in gpu-check.csv gpu-check.ops.csv gpu-check.meta.json; do
     [ -e "$work/sweep/$file" ] && cp "$work/sweep/$file" "$OUT/"
 done
 [ -e "$OUT/gpu-check.csv" ] || cp "$work/sweep/gpu-check.jsonl" "$OUT/" 2>/dev/null # of a sweep that was killed
 say total "$(grep -c ' ok ' "$OUT/summary.txt") ok" "$(grep -c ' FAILED ' "$OUT/summary.txt") failed, $SECONDS s, $(du -sk "$OUT" | cut -f1) KiB in $OUT"
-! grep -q ' FAILED ' "$OUT/summary.txt"
+failed=$(grep -c ' FAILED ' "$OUT/summary.txt")
+cat "$work/sweep.txt" >>"$OUT/summary.txt" # last, since it has verdicts of its own
+[ "$failed" -eq 0 ]
