@@ -1,6 +1,7 @@
 #include "engine/cpu/cpu.h"
 
 #include "engine/base/units.h"
+#include "engine/check.h"
 #include "engine/cpu/walk.h"
 
 #include <stdlib.h>
@@ -9,23 +10,10 @@
 static bool cpu_supports(void *self, const struct op *op, struct error *e)
 {
     (void)self;
-    if (op->kind == OP_ALLREDUCE)
-        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend runs one rank, the plan is made for %d", op->dim[1]);
-    if (op->kind > OP_ALLREDUCE && op->kind < OP_KIND_COUNT)
-        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no operation '%s': the model can be priced, not run",
-                         op_kind_name((enum op_kind)op->kind));
-    if (op->kind == OP_ATTN && op->weight >= 0)
-        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no attention sinks");
-    if (op->kind == OP_ACT && op->in[1] < 0)
-        return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no feed-forward without a gate");
     if (op->kind == OP_ATTN && (op->dim[2] > CPU_MAX_HEAD_DIM || op->dim[2] % 2))
         return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has heads of an even number of values up to %d, not %d",
                          CPU_MAX_HEAD_DIM, op->dim[2]);
-    if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
-        return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
-    if (op->kind == OP_ROPE && (op->dim[2] % 2 || op->dim[2] > op->dim[1]))
-        return error_set(e, ERROR_UNSUPPORTED, "rotary_dim %d is odd or exceeds head_dim %d", op->dim[2], op->dim[1]);
-    return op->kind < OP_KIND_COUNT || error_set(e, ERROR_UNSUPPORTED, "unknown operation %d", op->kind);
+    return check_op("cpu", op, e);
 }
 
 static bool check_kv_types(const struct cpu *c, const struct plan *plan, struct error *e)
@@ -40,18 +28,15 @@ static bool check_kv_types(const struct cpu *c, const struct plan *plan, struct 
 
 static bool check_weights(const struct plan *plan, const struct tensor *weights, struct error *e)
 {
+    static const struct tensor NONE;
     for (int32_t i = 0; i < plan->n_tensors; i++) {
         struct packed p;
-        const struct tensor_spec *t = &plan->tensor[i];
-        const char *name = tensor_role_name((enum tensor_role)t->role);
-        if (!weights || (!weights[i].data && !weights[i].read))
-            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend computes and needs weights, '%s' has none", name);
-        if (weights[i].rows != t->rows || weights[i].cols != t->cols)
-            return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, weights[i].rows,
-                             weights[i].cols, t->rows, t->cols);
-        if (!pack_init(&p, weights[i].dtype, t->rows, t->cols))
+        const struct tensor *t = weights ? &weights[i] : &NONE;
+        if (!check_tensor("cpu", plan, i, t, e))
+            return false;
+        if (!pack_init(&p, t->dtype, t->rows, t->cols))
             return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has no kernel for %s, the type of '%s'",
-                             dtype_name(weights[i].dtype), name);
+                             dtype_name(t->dtype), tensor_role_name((enum tensor_role)plan->tensor[i].role));
     }
     return true;
 }
@@ -201,62 +186,10 @@ static bool cpu_start(void *self, const struct plan *plan, const struct kv_confi
     return ok;
 }
 
-static bool check_sizes(const struct cpu *c, const struct batch *b, struct error *e)
-{
-    const struct kv_config *k = &c->config;
-    if (b->n_tokens < 1 || b->n_tokens > k->max_tokens || b->n_seqs < 1 || b->n_seqs > k->max_seqs || b->n_out < 0 ||
-        b->n_out > k->max_out)
-        return error_set(e, ERROR_USAGE, "a step of %d rows, %d sequences and %d outputs exceeds %d, %d and %d", b->n_tokens,
-                         b->n_seqs, b->n_out, k->max_tokens, k->max_seqs, k->max_out);
-    if (b->block_size != k->block_size || !b->table)
-        return error_set(e, ERROR_USAGE, "blocks of %d tokens, loaded for %d", b->table ? b->block_size : 0, k->block_size);
-    return true;
-}
-
-// The blocks that positions 0 .. ctx_len-1 of a sequence lie in.
-static bool check_table(const struct cpu *c, const struct batch *b, int32_t seq, struct error *e)
-{
-    int32_t n = (b->ctx_len[seq] + b->block_size - 1) / b->block_size;
-    const int32_t *table = b->table + (size_t)seq * (size_t)b->table_stride;
-    if (n > b->table_stride)
-        return error_set(e, ERROR_USAGE, "sequence %d has %d blocks, its table %d", seq, n, b->table_stride);
-    for (int32_t i = 0; i < n; i++)
-        if (table[i] < 0 || table[i] >= c->config.n_blocks)
-            return error_set(e, ERROR_USAGE, "sequence %d names block %d of %d", seq, table[i], c->config.n_blocks);
-    return true;
-}
-
-static bool check_batch(const struct cpu *c, const struct batch *b, struct error *e)
-{
-    if (!check_sizes(c, b, e))
-        return false;
-    for (int32_t s = 0; s < b->n_seqs; s++) {
-        if (!check_table(c, b, s, e))
-            return false;
-        for (int32_t r = b->seq_first[s]; r < b->seq_first[s + 1]; r++)
-            if (b->pos[r] < 0 || b->pos[r] >= b->ctx_len[s])
-                return error_set(e, ERROR_USAGE, "row %d stands at position %d of %d", r, b->pos[r], b->ctx_len[s]);
-    }
-    for (int32_t r = 0; r < b->n_tokens; r++)
-        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
-            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
-                             c->plan->vocab_size);
-    return true;
-}
-
-static bool not_loaded(const struct cpu *c, struct error *e)
-{
-    return !c->plan && !error_set(e, ERROR_USAGE, "the cpu backend has no plan yet");
-}
-
 static bool cpu_run(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e)
 {
     struct cpu *c = self;
-    if (not_loaded(c, e))
-        return false;
-    if (plan != c->plan)
-        return error_set(e, ERROR_USAGE, "the cpu backend was loaded with another plan");
-    if (!check_batch(c, batch, e))
+    if (!check_opened("cpu", c->plan, plan, e) || !check_batch(plan, &c->config, batch, e))
         return false;
     walk_step(c, batch, trace);
     return true;
@@ -265,15 +198,12 @@ static bool cpu_run(void *self, const struct plan *plan, const struct batch *bat
 static bool cpu_move(void *self, const struct kv_move *moves, int32_t n, struct error *e)
 {
     struct cpu *c = self;
-    if (not_loaded(c, e))
+    if (!check_opened("cpu", c->plan, c->plan, e))
         return false;
     for (int32_t i = 0; i < n; i++) {
-        const struct kv_move *m = &moves[i];
-        if (m->from_tier || m->to_tier)
-            return error_set(e, ERROR_UNSUPPORTED, "the cpu backend has one tier of KV");
-        if (m->from_block < 0 || m->from_block >= c->kv.n_blocks || m->to_block < 0 || m->to_block >= c->kv.n_blocks)
-            return error_set(e, ERROR_USAGE, "block %d or %d is not one of %d", m->from_block, m->to_block, c->kv.n_blocks);
-        kv_storage_copy(&c->kv, m->from_block, m->to_block);
+        if (!check_move("cpu", &c->config, &moves[i], e))
+            return false;
+        kv_storage_copy(&c->kv, moves[i].from_block, moves[i].to_block);
     }
     return true;
 }
@@ -281,10 +211,8 @@ static bool cpu_move(void *self, const struct kv_move *moves, int32_t n, struct 
 static bool cpu_fill(void *self, int32_t block, uint64_t seed, struct error *e)
 {
     struct cpu *c = self;
-    if (not_loaded(c, e))
+    if (!check_opened("cpu", c->plan, c->plan, e) || !check_block(&c->config, block, e))
         return false;
-    if (block < 0 || block >= c->kv.n_blocks)
-        return error_set(e, ERROR_USAGE, "block %d is not one of %d", block, c->kv.n_blocks);
     kv_storage_fill(&c->kv, block, seed);
     return true;
 }
@@ -292,10 +220,8 @@ static bool cpu_fill(void *self, int32_t block, uint64_t seed, struct error *e)
 static bool cpu_read(void *self, int32_t out_row, float *logits, struct error *e)
 {
     struct cpu *c = self;
-    if (not_loaded(c, e))
+    if (!check_opened("cpu", c->plan, c->plan, e) || !check_out_row(out_row, c->n_out, e))
         return false;
-    if (out_row < 0 || out_row >= c->n_out)
-        return error_set(e, ERROR_USAGE, "output row %d is not one of the last step's %d", out_row, c->n_out);
     size_t width = (size_t)c->plan->vocab_size;
     memcpy(logits, c->slots.data[c->plan->logits] + (size_t)out_row * width, width * sizeof *logits);
     return true;

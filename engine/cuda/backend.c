@@ -4,6 +4,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/base/units.h"
+#include "engine/check.h"
 #include "engine/cuda/ceilings.h"
 #include "engine/slots.h"
 
@@ -20,21 +21,10 @@ static bool has_head(int32_t head_dim)
 static bool supports(void *self, const struct op *op, struct error *e)
 {
     (void)self;
-    if (op->kind == OP_ALLREDUCE)
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend runs one rank, the plan is made for %d", op->dim[1]);
-    if (op->kind > OP_ALLREDUCE && op->kind < OP_KIND_COUNT)
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no operation '%s': the model can be priced, not run",
-                         op_kind_name((enum op_kind)op->kind));
-    if (op->kind == OP_ATTN && op->weight >= 0)
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no attention sinks");
-    if (op->kind == OP_ACT && op->in[1] < 0)
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no feed-forward without a gate");
     if (op->kind == OP_ATTN && !has_head(op->dim[2]))
         return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has heads of 32, 64, 96, 128 or 256 values, not %d",
                          op->dim[2]);
-    if (op->kind == OP_ATTN && op->dim[0] % op->dim[1])
-        return error_set(e, ERROR_UNSUPPORTED, "%d query heads do not divide into %d KV heads", op->dim[0], op->dim[1]);
-    return op->kind < OP_KIND_COUNT || error_set(e, ERROR_UNSUPPORTED, "unknown operation %d", op->kind);
+    return check_op("cuda", op, e);
 }
 
 static void drop_plan(struct cuda *c)
@@ -194,56 +184,6 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
     return ok;
 }
 
-static bool has_plan(const struct cuda *c, struct error *e)
-{
-    return c->plan || error_set(e, ERROR_USAGE, "the cuda backend has no plan yet");
-}
-
-static bool check_table(const struct cuda *c, const struct batch *b, int32_t seq, struct error *e)
-{
-    int32_t n = (b->ctx_len[seq] + b->block_size - 1) / b->block_size;
-    const int32_t *table = b->table + (size_t)seq * (size_t)b->table_stride;
-    if (n > b->table_stride || n > c->config.n_blocks)
-        return error_set(e, ERROR_USAGE, "sequence %d has %d blocks, its table %d", seq, n, b->table_stride);
-    for (int32_t i = 0; i < n; i++)
-        if (table[i] < 0 || table[i] >= c->config.n_blocks)
-            return error_set(e, ERROR_USAGE, "sequence %d names block %d of %d", seq, table[i], c->config.n_blocks);
-    return true;
-}
-
-static bool check_rows(const struct cuda *c, const struct batch *b, int32_t seq, struct error *e)
-{
-    for (int32_t r = b->seq_first[seq]; r < b->seq_first[seq + 1]; r++) {
-        if (b->pos[r] < 0 || b->pos[r] >= b->ctx_len[seq])
-            return error_set(e, ERROR_USAGE, "row %d stands at position %d of %d", r, b->pos[r], b->ctx_len[seq]);
-        if (b->token[r] < 0 || b->token[r] >= c->plan->vocab_size)
-            return error_set(e, ERROR_USAGE, "token id %d is outside the vocabulary of %d", b->token[r],
-                             c->plan->vocab_size);
-    }
-    return true;
-}
-
-static bool check_batch(const struct cuda *c, const struct batch *b, struct error *e)
-{
-    const struct kv_config *k = &c->config;
-    if (b->n_tokens < 1 || b->n_tokens > k->max_tokens || b->n_seqs < 1 || b->n_seqs > k->max_seqs || b->n_out < 0 ||
-        b->n_out > k->max_out)
-        return error_set(e, ERROR_USAGE, "a step of %d rows, %d sequences and %d outputs exceeds %d, %d and %d", b->n_tokens,
-                         b->n_seqs, b->n_out, k->max_tokens, k->max_seqs, k->max_out);
-    if (b->block_size != k->block_size || !b->table)
-        return error_set(e, ERROR_USAGE, "blocks of %d tokens, loaded for %d", b->table ? b->block_size : 0, k->block_size);
-    if (b->seq_first[0] || b->seq_first[b->n_seqs] != b->n_tokens)
-        return error_set(e, ERROR_USAGE, "sequences have rows %d to %d, the step has %d", b->seq_first[0],
-                         b->seq_first[b->n_seqs], b->n_tokens);
-    for (int32_t s = 0; s < b->n_seqs; s++)
-        if (!check_table(c, b, s, e) || !check_rows(c, b, s, e))
-            return false;
-    for (int32_t i = 0; i < b->n_out; i++)
-        if (b->out_row[i] < 0 || b->out_row[i] >= b->n_tokens)
-            return error_set(e, ERROR_USAGE, "row %d is wanted of a step of %d", b->out_row[i], b->n_tokens);
-    return true;
-}
-
 static cudaError_t run_spans(const struct cuda_step *s, int32_t n_spans, bool with_events)
 {
     struct cuda *c = s->cuda;
@@ -320,11 +260,7 @@ static int32_t stride_of(const struct cuda *c, int32_t max_ctx)
 static bool run(void *self, const struct plan *plan, const struct batch *batch, struct trace *trace, struct error *e)
 {
     struct cuda *c = self;
-    if (!has_plan(c, e))
-        return false;
-    if (plan != c->plan)
-        return error_set(e, ERROR_USAGE, "the cuda backend was opened with another plan");
-    if (!check_batch(c, batch, e))
+    if (!check_opened("cuda", c->plan, plan, e) || !check_batch(plan, &c->config, batch, e))
         return false;
     struct cuda_step step = {.cuda = c, .batch = batch, .shape = batch_shape_of(batch)};
     step.splits = cuda_attn_splits(batch->n_seqs, kv_heads(plan), step.shape.max_ctx, c->device.multiProcessorCount);
@@ -336,23 +272,15 @@ static bool run(void *self, const struct plan *plan, const struct batch *batch, 
     return ok;
 }
 
-static bool check_block(const struct cuda *c, int32_t block, struct error *e)
-{
-    return (block >= 0 && block < c->config.n_blocks) ||
-           error_set(e, ERROR_USAGE, "block %d is not one of %d", block, c->config.n_blocks);
-}
-
 static bool move(void *self, const struct kv_move *moves, int32_t n, struct error *e)
 {
     struct cuda *c = self;
     cudaError_t failed = cudaSuccess;
-    if (!has_plan(c, e))
+    if (!check_opened("cuda", c->plan, c->plan, e))
         return false;
     for (int32_t i = 0; i < n && !failed; i++) {
         const struct kv_move *m = &moves[i];
-        if (m->from_tier || m->to_tier)
-            return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has one tier of KV");
-        if (!check_block(c, m->from_block, e) || !check_block(c, m->to_block, e))
+        if (!check_move("cuda", &c->config, m, e))
             return false;
         for (int32_t g = 0; g < c->plan->n_kv_groups; g++)
             for (int32_t l = 0; l < c->plan->kv_group[g].n_layers && !failed; l++) {
@@ -367,7 +295,7 @@ static bool fill(void *self, int32_t block, uint64_t seed, struct error *e)
 {
     struct cuda *c = self;
     cudaError_t failed = cudaSuccess;
-    if (!has_plan(c, e) || !check_block(c, block, e))
+    if (!check_opened("cuda", c->plan, c->plan, e) || !check_block(&c->config, block, e))
         return false;
     for (int32_t g = 0; g < c->plan->n_kv_groups; g++)
         for (int32_t l = 0; l < c->plan->kv_group[g].n_layers && !failed; l++) {
@@ -380,10 +308,8 @@ static bool fill(void *self, int32_t block, uint64_t seed, struct error *e)
 static bool read_logits(void *self, int32_t out_row, float *logits, struct error *e)
 {
     struct cuda *c = self;
-    if (!has_plan(c, e))
+    if (!check_opened("cuda", c->plan, c->plan, e) || !check_out_row(out_row, c->n_out, e))
         return false;
-    if (out_row < 0 || out_row >= c->n_out)
-        return error_set(e, ERROR_USAGE, "output row %d is not one of the last step's %d", out_row, c->n_out);
     size_t bytes = (size_t)c->plan->vocab_size * sizeof *logits;
     const uint8_t *from = c->activations + c->slot_offset[c->plan->logits] + (size_t)out_row * bytes;
     return cuda_failed(cudaMemcpy(logits, from, bytes, cudaMemcpyDeviceToHost), "reading logits", e);

@@ -2,9 +2,9 @@
 # by CC. NVIDIA's runtime is linked in, cuBLAS is the machine's, and it carries a copy of what it uses of the engine, since it
 # shows nothing but its one function.
 DEVICE_KERNELS := $(CUDA_KERNELS:%.cu=$(BUILD)/device/%.cu.o)
-DEVICE_SHARED := $(wildcard engine/base/*.c) $(addprefix engine/,batch.c cover.c plan.c rope.c slots.c) engine/cuda/cover.c
+DEVICE_SHARED := $(wildcard engine/base/*.c) $(addprefix engine/,batch.c check.c cover.c plan.c rope.c slots.c) engine/cuda/cover.c
 PLUGIN_OBJECTS := $(patsubst %.c,$(BUILD)/device/%.o,$(CUDA_HOST) $(DEVICE_SHARED)) $(DEVICE_KERNELS)
-CUDA_LIBS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(realpath $(CUDA_HOME)/lib64) -lcublas -lcudart_static -ldl -lrt -lpthread -lm
+CUDA_LIBS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(realpath $(CUDA_HOME)/lib64) -lcublas -lcublasLt -lcudart_static -ldl -lrt -lpthread -lm
 $(BUILD)/device/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc  )

@@ -1,6 +1,7 @@
 // Weights to the device, in the order its kernels read: values of a row adjacent, scales apart (kernels.h). Rows come from
 // whoever has them, some at a time, into two pinned buffers by turns, so that one is filled while the other is copied.
 #include "engine/base/units.h"
+#include "engine/check.h"
 #include "engine/cuda/host.h"
 
 #include <stdlib.h>
@@ -194,15 +195,11 @@ static bool take_vector(struct upload *u, bf16 **to, struct error *e)
     return ok;
 }
 
-static bool check_tensor(const struct plan *plan, int32_t i, const struct tensor *t, struct error *e)
+static bool check_matrix(const struct plan *plan, int32_t i, const struct tensor *t, struct error *e)
 {
-    const struct tensor_spec *spec = &plan->tensor[i];
-    const char *name = tensor_role_name((enum tensor_role)spec->role);
-    if (!t->data && !t->read)
-        return error_set(e, ERROR_UNSUPPORTED, "the cuda backend computes and needs weights, '%s' has none", name);
-    if (t->rows != spec->rows || t->cols != spec->cols)
-        return error_set(e, ERROR_FILE, "'%s' is %d x %d, the plan expects %d x %d", name, t->rows, t->cols, spec->rows,
-                         spec->cols);
+    const char *name = tensor_role_name((enum tensor_role)plan->tensor[i].role);
+    if (!check_tensor("cuda", plan, i, t, e))
+        return false;
     if (!can_take(t))
         return error_set(e, ERROR_UNSUPPORTED, "the cuda backend has no kernel for %s, the type of '%s'",
                          dtype_name(t->dtype), name);
@@ -242,7 +239,7 @@ static bool take_all(struct upload *u, const struct plan *plan, const struct ten
     struct cuda *c = u->cuda;
     for (int32_t i = 0; i < plan->n_tensors; i++) {
         u->from = &weights[i];
-        if (!check_tensor(plan, i, u->from, e) ||
+        if (!check_matrix(plan, i, u->from, e) ||
             !(u->from->rows > 1 ? take_matrix(u, &c->matrix[i], e) : take_vector(u, &c->vector[i], e)))
             return false;
     }
