@@ -45,11 +45,12 @@ struct cuda_linear {
     float factor, softcap;
     int32_t act; // enum act_kind + 1: act_out = act(x w[0]') * (x w[1]'), y[0] and y[1] are scratch; 0: none
     bf16 *act_out;
+    const float *row_scale[3]; // cuda_finish: y[i] still lacks row_scale[i][row] * w[i].scale[output]; NULL: it does not
 };
-enum { CUDA_LINEAR_MAX_ROWS = 16 };
+enum { CUDA_LINEAR_MAX_ROWS = 64 };
 cudaError_t cuda_linear(const struct cuda_linear *a, cudaStream_t stream); // rows 1..CUDA_LINEAR_MAX_ROWS; n_in % 32 == 0
 
-// For large numbers of rows cuBLAS multiplies bf16; these give it what it wants and finish what it leaves.
+// For large numbers of rows cuBLAS multiplies bf16, or fp8 with fp8; these give it what it wants and finish what it leaves.
 cudaError_t cuda_widen(const struct cuda_matrix *w, int32_t first, int32_t count, bf16 *out,
                        cudaStream_t stream); // rows of w
 cudaError_t cuda_finish(const struct cuda_linear *a,

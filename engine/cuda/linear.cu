@@ -1,4 +1,5 @@
-// Linear layers over few rows, on tensor cores: 16 outputs are the rows of A, up to 8 or 16 rows of x the columns of B.
+// Linear layers over few rows, on tensor cores: 16 outputs are the rows of A, up to 8, 16 or 32 rows of x the columns of B.
+// More rows go in passes of 32: blocks of one tile follow one another, so that all but the first find its weights in L2.
 //
 // A and B fragments want pairs that lie 8 apart in k. Since any order of k gives the same sum if both sides keep it, lane
 // (g, q) takes 16 adjacent bytes of its row at k0 + q * VALUES, and hands its pairs to one mma after another: weights
@@ -45,9 +46,9 @@ static __device__ __forceinline__ float load_scale(const struct cuda_matrix &w, 
     return row < w.n_out && k < w.n_in ? scale_at(w, row, k) : 0;
 }
 
-// sum[c] += 16 outputs x 8 rows of x, over this warp's part of k.
+// sum[c] += 16 outputs x 8 rows of x from row `row`, over this warp's part of k.
 template <int TYPE, int COLUMNS>
-static __device__ __forceinline__ void multiply(const struct cuda_linear &a, const struct cuda_matrix &w, int first,
+static __device__ __forceinline__ void multiply(const struct cuda_linear &a, const struct cuda_matrix &w, int first, int row,
                                                 int warp, float (&sum)[COLUMNS][4])
 {
     typedef stored<TYPE> T;
@@ -60,7 +61,7 @@ static __device__ __forceinline__ void multiply(const struct cuda_linear &a, con
     const bf16 *x[COLUMNS];
     UNROLL
     for (int c = 0; c < COLUMNS; c++)
-        x[c] = c * 8 + g < a.rows ? row_of(a, c * 8 + g) : nullptr;
+        x[c] = row + c * 8 + g < a.rows ? row_of(a, row + c * 8 + g) : nullptr;
     for (int s = begin; s < end; s += AHEAD) {
         uint4 raw[AHEAD][2];
         UNROLL
@@ -116,11 +117,12 @@ __global__ void __launch_bounds__(WARPS * 32) linear_kernel(struct cuda_linear a
 {
     __shared__ float part[WARPS][MATRICES][COLUMNS * 8][OUTPUTS + 1];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
-    struct tile t = find_tile(a, blockIdx.x);
+    const int first_row = blockIdx.x * COLUMNS * 8, rows = min(a.rows - first_row, COLUMNS * 8);
+    struct tile t = find_tile(a, blockIdx.y);
     UNROLL
     for (int m = 0; m < MATRICES; m++) {
         float sum[COLUMNS][4] = {};
-        multiply<TYPE, COLUMNS>(a, a.w[t.matrix + m], t.first, warp, sum);
+        multiply<TYPE, COLUMNS>(a, a.w[t.matrix + m], t.first, first_row, warp, sum);
         UNROLL
         for (int c = 0; c < COLUMNS; c++)
             UNROLL
@@ -128,8 +130,8 @@ __global__ void __launch_bounds__(WARPS * 32) linear_kernel(struct cuda_linear a
             part[warp][m][c * 8 + 2 * q + i % 2][g + 8 * (i / 2)] = sum[c][i];
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < a.rows * OUTPUTS; i += WARPS * 32) {
-        int row = i / OUTPUTS, o = i % OUTPUTS, output = t.first + o;
+    for (int i = threadIdx.x; i < rows * OUTPUTS; i += WARPS * 32) {
+        int local = i / OUTPUTS, row = first_row + local, o = i % OUTPUTS, output = t.first + o;
         float v[MATRICES];
         if (output >= a.w[t.matrix].n_out)
             continue;
@@ -137,7 +139,7 @@ __global__ void __launch_bounds__(WARPS * 32) linear_kernel(struct cuda_linear a
         for (int m = 0; m < MATRICES; m++) {
             v[m] = 0;
             for (int w = 0; w < WARPS; w++)
-                v[m] += part[w][m][row][o];
+                v[m] += part[w][m][local][o];
             v[m] = finished(a, t.matrix + m, output, v[m]);
         }
         if (MATRICES == 2)
@@ -147,17 +149,21 @@ __global__ void __launch_bounds__(WARPS * 32) linear_kernel(struct cuda_linear a
     }
 }
 
+template <int TYPE, int COLUMNS> static cudaError_t launch(const struct cuda_linear *a, int tiles, cudaStream_t stream)
+{
+    const dim3 grid((a->rows + COLUMNS * 8 - 1) / (COLUMNS * 8), tiles), block(WARPS * 32);
+    return a->act ? CUDA_LAUNCH((linear_kernel<TYPE, COLUMNS, 2>), grid, block, 0, stream, *a)
+                  : CUDA_LAUNCH((linear_kernel<TYPE, COLUMNS, 1>), grid, block, 0, stream, *a);
+}
+
 template <int TYPE> static cudaError_t launch(const struct cuda_linear *a, cudaStream_t stream)
 {
     int tiles = 0;
     for (int i = 0; i < (a->act ? 1 : a->n); i++)
         tiles += (a->w[i].n_out + OUTPUTS - 1) / OUTPUTS;
-    const dim3 grid(tiles), block(WARPS * 32);
-    if (a->act)
-        return a->rows > 8 ? CUDA_LAUNCH((linear_kernel<TYPE, 2, 2>), grid, block, 0, stream, *a)
-                           : CUDA_LAUNCH((linear_kernel<TYPE, 1, 2>), grid, block, 0, stream, *a);
-    return a->rows > 8 ? CUDA_LAUNCH((linear_kernel<TYPE, 2, 1>), grid, block, 0, stream, *a)
-                       : CUDA_LAUNCH((linear_kernel<TYPE, 1, 1>), grid, block, 0, stream, *a);
+    return a->rows <= 8    ? launch<TYPE, 1>(a, tiles, stream)
+           : a->rows <= 16 ? launch<TYPE, 2>(a, tiles, stream)
+                           : launch<TYPE, 4>(a, tiles, stream);
 }
 
 // All matrices of one layer that share an input have one stored type, or go one by one.

@@ -166,7 +166,7 @@ static void check_linear(enum dtype type, int rows, int n_in, int act)
     int n = act ? 2 : 3;
     float *w[3];
     bf16 *x = random_bf16((size_t)(rows * 2 * n_in), 1), *bias = random_bf16(OUT, 1);
-    int32_t pick[16];
+    int32_t pick[CUDA_LINEAR_MAX_ROWS];
     for (int r = 0; r < rows; r++)
         pick[r] = 2 * r + 1;
     struct cuda_linear a = {.n = n, .x = device(x, (size_t)(rows * 2 * n_in) * 2), .row = device(pick, sizeof pick)};
@@ -180,7 +180,7 @@ static void check_linear(enum dtype type, int rows, int n_in, int act)
     a.bias[0] = device(bias, OUT * 2), a.act_out = device(NULL, (size_t)(rows * OUT) * 2), a.y_is_f32 = !act;
     ok(cuda_linear(&a, NULL));
     struct deviation d = {0};
-    double y[2][16][OUT];
+    double y[2][CUDA_LINEAR_MAX_ROWS][OUT];
     for (int m = 0; m < n; m++) {
         int n_out = a.w[m].n_out;
         float got[rows * n_out];
@@ -211,9 +211,9 @@ static void check_linear(enum dtype type, int rows, int n_in, int act)
 static void test_linear(void **state)
 {
     (void)state;
-    static const int ROWS[] = {1, 2, 8, 9, 16}, IN[] = {32, 96, 512, 1056};
+    static const int ROWS[] = {1, 2, 8, 9, 16, 17, 33, CUDA_LINEAR_MAX_ROWS}, IN[] = {32, 96, 512, 1056};
     for (size_t t = 0; t < sizeof TYPE / sizeof *TYPE; t++)
-        for (size_t i = 0; i < 5; i++) {
+        for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
             check_linear(TYPE[t], ROWS[i], IN[i % 4], 0);
             check_linear(TYPE[t], ROWS[i], IN[(i + 2) % 4], ACT_SILU + 1);
         }
@@ -223,7 +223,7 @@ static void test_linear(void **state)
 static void test_rows_alone(void **state)
 {
     (void)state;
-    enum { IN = 256, OUT = 48, ROWS = 16 };
+    enum { IN = 256, OUT = 48, ROWS = 40 };
     float *w = malloc(OUT * IN * sizeof *w), together[ROWS][OUT], alone[OUT];
     bf16 *x = random_bf16(ROWS * IN, 1), *dx = device(x, ROWS * IN * 2);
     struct cuda_linear a = {.n = 1, .x = dx, .rows = ROWS, .y_is_f32 = true, .factor = 1};
