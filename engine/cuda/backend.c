@@ -39,6 +39,7 @@ static void drop_plan(struct cuda *c)
             (void)cudaEventDestroy(c->event[i]);
     cuda_numbers_free(c);
     cuda_kv_free(c);
+    cuda_fp8_free(c);
     free(c->event);
     free(c->spans);
     free(c->slot_offset);
@@ -115,6 +116,16 @@ static uint64_t part_floats(const struct cuda *c, const struct plan *plan)
     return most * rows * CUDA_MAX_SPLITS;
 }
 
+// Rows quantized for fp8 products, and what those are done by.
+static bool take_fp8(struct cuda *c, const struct plan *plan, struct error *e)
+{
+    uint64_t widest = (uint64_t)cuda_fp8_widest(c, plan);
+    uint64_t rows = (uint64_t)(c->config.max_tokens > c->config.max_out ? c->config.max_tokens : c->config.max_out);
+    return !widest || (take_scratch(c, (void **)&c->quantized, rows * widest, "quantized rows", e) &&
+                       take_scratch(c, (void **)&c->row_scale, rows * sizeof(float), "their scales", e) &&
+                       cuda_fp8_choose_all(c, plan, e));
+}
+
 static bool take_buffers(struct cuda *c, const struct plan *plan, struct error *e)
 {
     struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
@@ -128,7 +139,7 @@ static bool take_buffers(struct cuda *c, const struct plan *plan, struct error *
     return take_scratch(c, (void **)&c->activations, layout.bytes, "the activations", e) && take_turns(c, plan, e) &&
            take_scratch(c, (void **)&c->parts, part_floats(c, plan) * sizeof(float), "parts of attention", e) &&
            take_scratch(c, (void **)&c->gathered, (uint64_t)c->config.max_out * widest * sizeof(bf16), "output rows", e) &&
-           take_scratch(c, (void **)&c->widened, largest * sizeof(bf16), "a widened matrix", e);
+           take_scratch(c, (void **)&c->widened, largest * sizeof(bf16), "a widened matrix", e) && take_fp8(c, plan, e);
 }
 
 static bool make_events(struct cuda *c, const struct plan *plan, struct error *e)
@@ -329,6 +340,8 @@ static uint64_t memory_bytes(void *self)
 
 void cuda_close_device(struct cuda *c)
 {
+    if (c->lt)
+        (void)cublasLtDestroy(c->lt);
     if (c->blas)
         (void)cublasDestroy(c->blas);
     if (c->workspace)

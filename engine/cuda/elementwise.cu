@@ -65,12 +65,55 @@ cudaError_t cuda_gather(const bf16 *x, const int32_t *row, int32_t n, int32_t wi
     return CUDA_LAUNCH(gather_kernel, dim3(n), dim3(THREADS), 0, stream, x, row, width, y);
 }
 
+static __device__ __forceinline__ float largest_of(uint4 v, float largest)
+{
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        largest = fmaxf(largest, fmaxf(fabsf(first_of(word_of(v, i))), fabsf(second_of(word_of(v, i)))));
+    return largest;
+}
+
+static __device__ __forceinline__ uint32_t to_fp8_quad(uint32_t low, uint32_t high, float scale)
+{
+    return to_fp8(first_of(low) / scale) | (uint32_t)to_fp8(second_of(low) / scale) << 8 |
+           (uint32_t)to_fp8(first_of(high) / scale) << 16 | (uint32_t)to_fp8(second_of(high) / scale) << 24;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    quantize_kernel(const bf16 *x, const int32_t *row, int width, uint8_t *y, float *scale)
+{
+    __shared__ float part[THREADS / 32];
+    const uint4 *from = reinterpret_cast<const uint4 *>(x + (size_t)(row ? row[blockIdx.x] : (int)blockIdx.x) * width);
+    uint2 *to = reinterpret_cast<uint2 *>(y + (size_t)blockIdx.x * width);
+    float largest = 0;
+    for (int i = threadIdx.x; i < width / 8; i += THREADS)
+        largest = largest_of(from[i], largest);
+    largest = block_largest<THREADS>(largest, part);
+    float s = largest > 0 ? largest / 448 : 1;
+    for (int i = threadIdx.x; i < width / 8; i += THREADS) {
+        uint4 v = from[i];
+        to[i] = make_uint2(to_fp8_quad(v.x, v.y, s), to_fp8_quad(v.z, v.w, s));
+    }
+    if (threadIdx.x == 0)
+        scale[blockIdx.x] = s;
+}
+
+cudaError_t cuda_quantize(const bf16 *x, const int32_t *row, int32_t n, int32_t width, uint8_t *y, float *scale,
+                          cudaStream_t stream)
+{
+    if (width % 8)
+        return cudaErrorInvalidValue;
+    return CUDA_LAUNCH(quantize_kernel, dim3(n), dim3(THREADS), 0, stream, x, row, width, y, scale);
+}
+
 static __global__ void finish_kernel(struct cuda_linear a)
 {
     const int m = blockIdx.y, width = a.w[m].n_out, row = blockIdx.x;
     for (int i = threadIdx.x; i < width; i += blockDim.x) {
         size_t at = (size_t)row * width + i;
         float v = a.y_is_f32 ? static_cast<float *>(a.y[m])[at] : from_bf16(static_cast<bf16 *>(a.y[m])[at]);
+        if (a.row_scale[m])
+            v *= a.row_scale[m][row] * scale_at(a.w[m], i, 0);
         v = capped((v + (a.bias[m] ? from_bf16(a.bias[m][i]) : 0)) * a.factor, a.softcap);
         if (a.y_is_f32)
             static_cast<float *>(a.y[m])[at] = v;
@@ -93,7 +136,9 @@ cudaError_t cuda_act(const bf16 *gate, const bf16 *up, int32_t n, int32_t width,
 
 cudaError_t cuda_finish(const struct cuda_linear *a, cudaStream_t stream)
 {
-    bool changes = a->bias[0] || a->bias[1] || a->bias[2] || a->factor != 1 || a->softcap != 0;
+    bool changes = a->factor != 1 || a->softcap != 0;
+    for (int i = 0; i < a->n; i++)
+        changes |= a->bias[i] || a->row_scale[i];
     cudaError_t e = changes ? CUDA_LAUNCH(finish_kernel, dim3(a->rows, a->n), dim3(THREADS), 0, stream, *a) : cudaSuccess;
     return e || !a->act ? e
                         : cuda_act(static_cast<bf16 *>(a->y[0]), static_cast<bf16 *>(a->y[1]), a->rows, a->w[0].n_out,

@@ -7,6 +7,7 @@
 #include "engine/cuda/cover.h"
 #include "engine/cuda/kernels.h"
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 enum { CUDA_GRAPHS = 64, CUDA_MAX_SPLITS = 64, CUDA_WORKSPACE_BYTES = 32 << 20 };
@@ -26,10 +27,27 @@ struct cuda_graph {
     uint64_t last_used;
 };
 
+// How cublasLt multiplies a shape in fp8: one algorithm for each octave of rows.
+enum cuda_fp8_scales {
+    CUDA_FP8_NONE, // not at all
+    CUDA_FP8_BY_ROW,
+    CUDA_FP8_AFTERWARDS, // cuda_finish applies them
+};
+struct cuda_fp8_way {
+    enum cuda_fp8_scales scales;
+    cublasLtMatmulAlgo_t algo;
+};
+struct cuda_fp8_shape {
+    int32_t n_out, n_in;
+    bool y_is_f32;
+    struct cuda_fp8_way way[32]; // of up to 2^i rows
+};
+
 struct cuda {
     struct cudaDeviceProp device;
     cudaStream_t stream;
     cublasHandle_t blas;
+    cublasLtHandle_t lt; // NULL until fp8 is multiplied
     void *workspace;
 
     // Weights (weights.c).
@@ -52,9 +70,13 @@ struct cuda {
     struct step_numbers host, numbers; // pinned, and on the device
     uint64_t numbers_bytes;
     float *inv_freq[PLAN_MAX_ROPES], *cos[PLAN_MAX_ROPES], *sin[PLAN_MAX_ROPES];
-    float *parts;   // decode attention: [max_seqs, H, CUDA_MAX_SPLITS, d + 2]
-    bf16 *gathered; // rows that an operation with ROWS_OUT reads, for cuBLAS
-    bf16 *widened;  // a matrix that cuBLAS cannot read as it is stored
+    float *parts;       // decode attention: [max_seqs, H, CUDA_MAX_SPLITS, d + 2]
+    bf16 *gathered;     // rows that an operation with ROWS_OUT reads, for cuBLAS
+    bf16 *widened;      // a matrix that cuBLAS cannot read as it is stored
+    uint8_t *quantized; // rows that cublasLt multiplies in fp8, and their scales; NULL: there are none
+    float *row_scale;
+    struct cuda_fp8_shape *fp8_shape; // [n_ops]
+    int32_t n_fp8_shapes;
     uint64_t scratch_bytes;
     void *scratch[8 + 3 * PLAN_MAX_ROPES];
     int32_t n_scratch;
@@ -69,6 +91,16 @@ struct cuda {
     struct activity *records;       // while a step is recorded
     struct cuda_counters *counters; // while counters count
     char tracing[200];              // why steps cannot be recorded, "": they can
+};
+
+// y = x w' of fp8 by cublasLt: w [n_out, n_in], x [rows, n_in] e4m3, n_out and n_in multiples of 16; y bf16 or f32. Scales
+// by output and by row, or NULL both: 1.
+struct cuda_fp8_product {
+    const void *w, *x;
+    const float *w_scale, *x_scale;
+    void *y;
+    int32_t n_out, n_in, rows;
+    bool y_is_f32, fast; // fast: sums of fewer bits, where the chip is faster so
 };
 
 // One step as the walk sees it.
@@ -94,6 +126,18 @@ bool cuda_allocate(void **out, uint64_t bytes, const char *what, struct error *e
 // weights.c
 bool cuda_take_weights(struct cuda *c, const struct plan *plan, const struct tensor *weights, struct error *e);
 void cuda_drop_weights(struct cuda *c);
+
+// blas.c: a linear layer by cuBLAS or cublasLt, in the arithmetic of the plan.
+cudaError_t cuda_blas_linear(const struct cuda *c, const struct cuda_linear *a, enum dtype compute);
+
+// fp8.c: what of a plan cublasLt multiplies in fp8. Its buffers are taken first: as wide as `widest` says, 0: none.
+int32_t cuda_fp8_widest(const struct cuda *c, const struct plan *plan);
+bool cuda_fp8_choose_all(struct cuda *c, const struct plan *plan, struct error *e);
+void cuda_fp8_free(struct cuda *c);
+const struct cuda_fp8_way *cuda_fp8_find(const struct cuda *c, const struct cuda_linear *a, int32_t i); // NULL: widen
+cudaError_t cuda_fp8_linear(const struct cuda *c, const struct cuda_linear *a, int32_t i, const struct cuda_fp8_way *way);
+cublasStatus_t cuda_fp8_choose(const struct cuda *c, const struct cuda_fp8_product *p, cublasLtMatmulAlgo_t *out);
+cublasStatus_t cuda_fp8_multiply(const struct cuda *c, const struct cuda_fp8_product *p, const cublasLtMatmulAlgo_t *algo);
 
 // numbers.c: a batch to the device.
 bool cuda_numbers_init(struct cuda *c, struct error *e);

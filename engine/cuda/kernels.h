@@ -20,7 +20,7 @@ typedef uint16_t bf16; // bits
 
 // A matrix as the kernels read it: values of one row are adjacent, scales lie apart, so that both load 16 bytes at a time.
 //   bf16, f16      data [n_out, n_in]
-//   fp8  (e4m3)    data [n_out, n_in] bytes, scale [1] f32
+//   fp8  (e4m3)    data [n_out, n_in] bytes, scale [n_out] f32
 //   int8           data [n_out, n_in] bytes, scale [n_out] f16
 //   q8_0           data [n_out, n_in] bytes, scale [n_out, n_in / 32] f16
 //   int4, q4_0     data [n_out, n_in / 2] bytes: of 32 values the 16 bytes of a block as the file has them, value = (nibble
@@ -54,7 +54,11 @@ cudaError_t cuda_linear(const struct cuda_linear *a, cudaStream_t stream); // ro
 cudaError_t cuda_widen(const struct cuda_matrix *w, int32_t first, int32_t count, bf16 *out,
                        cudaStream_t stream); // rows of w
 cudaError_t cuda_finish(const struct cuda_linear *a,
-                        cudaStream_t stream); // bias, factor, softcap on y, or the activation
+                        cudaStream_t stream); // scales, bias, factor, softcap on y, and the activation
+// y = e4m3 of x / scale, scale[r] = the largest of |x[r]| / 448 (1 where all are 0), so that a row knows nothing of others.
+// width % 8 == 0.
+cudaError_t cuda_quantize(const bf16 *x, const int32_t *row, int32_t rows, int32_t width, uint8_t *y, float *scale,
+                          cudaStream_t stream);
 cudaError_t cuda_gather(const bf16 *x, const int32_t *row, int32_t rows, int32_t width, bf16 *y, cudaStream_t stream);
 
 // y[T, width] = table[token[t]] * factor

@@ -67,6 +67,20 @@ template <int THREADS> static __device__ __forceinline__ float block_sum(float v
     return sum;
 }
 
+template <int THREADS> static __device__ __forceinline__ float block_largest(float v, float *part)
+{
+    UNROLL
+    for (int step = 16; step; step >>= 1)
+        v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, step));
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = v;
+    __syncthreads();
+    UNROLL
+    for (int i = 0; i < THREADS / 32; i++)
+        v = fmaxf(v, part[i]);
+    return v;
+}
+
 static __device__ __forceinline__ float silu(float x)
 {
     return x / (1.0f + __expf(-x));
@@ -157,7 +171,7 @@ static __device__ __forceinline__ float scale_at(const struct cuda_matrix &w, in
 {
     const uint16_t *scale = static_cast<const uint16_t *>(w.scale);
     switch (w.type) {
-    case DTYPE_FP8: return *static_cast<const float *>(w.scale);
+    case DTYPE_FP8: return static_cast<const float *>(w.scale)[row];
     case DTYPE_INT8: return from_f16(scale[row]);
     case DTYPE_Q8_0:
     case DTYPE_INT4:

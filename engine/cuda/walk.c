@@ -70,56 +70,17 @@ static struct cuda_linear linear_of(const struct cuda_step *s, const struct op *
     return a;
 }
 
-// What cuBLAS reads: bf16 as it lies, other types widened first.
-static cudaError_t blas_operand(const struct cuda *c, const struct cuda_matrix *w, const bf16 **out)
+static cudaError_t linear(const struct cuda_step *s, const struct cuda_linear *a, const struct op *op, uint16_t strategy)
 {
-    *out = w->data;
-    if (w->type == DTYPE_BF16)
-        return cudaSuccess;
-    *out = c->widened;
-    return cuda_widen(w, 0, w->n_out, c->widened, c->stream);
-}
-
-// Row-major y = x w' is column-major y' = w x': cuBLAS sees w transposed and x as they lie.
-static cudaError_t multiply(const struct cuda *c, const struct cuda_matrix *w, const bf16 *x, int32_t rows, void *y,
-                            bool f32)
-{
-    const float one = 1, zero = 0;
-    const bf16 *operand;
-    cudaError_t e = blas_operand(c, w, &operand);
-    if (e)
-        return e;
-    return cublasGemmEx(c->blas, CUBLAS_OP_T, CUBLAS_OP_N, w->n_out, rows, w->n_in, &one, operand, CUDA_R_16BF, w->n_in, x,
-                        CUDA_R_16BF, w->n_in, &zero, y, f32 ? CUDA_R_32F : CUDA_R_16BF, w->n_out, CUBLAS_COMPUTE_32F,
-                        CUBLAS_GEMM_DEFAULT)
-               ? cudaErrorUnknown
-               : cudaSuccess;
-}
-
-static bool needs_finish(const struct cuda_linear *a)
-{
-    return a->act || a->bias[0] || a->bias[1] || a->bias[2] || a->factor != 1 || a->softcap != 0;
-}
-
-static cudaError_t linear(const struct cuda_step *s, const struct cuda_linear *a, uint16_t strategy)
-{
-    const struct cuda *c = s->cuda;
-    if (strategy == CUDA_STRATEGY_OWN)
-        return cuda_linear(a, c->stream);
-    const bf16 *x = a->x;
-    cudaError_t e = cudaSuccess;
-    if (a->row)
-        x = c->gathered, e = cuda_gather(a->x, a->row, a->rows, a->w[0].n_in, c->gathered, c->stream);
-    for (int32_t i = 0; i < a->n && !e; i++)
-        e = multiply(c, &a->w[i], x, a->rows, a->y[i], a->y_is_f32);
-    return e || !needs_finish(a) ? e : cuda_finish(a, c->stream);
+    return strategy == CUDA_STRATEGY_OWN ? cuda_linear(a, s->cuda->stream)
+                                         : cuda_blas_linear(s->cuda, a, (enum dtype)op->compute);
 }
 
 static cudaError_t walk_gate_up_act(const struct cuda_step *s, const struct op *op, uint16_t strategy)
 {
     struct cuda_linear a = linear_of(s, op, 2);
     a.act = op[2].dim[1] + 1, a.act_out = slot(s, op[2].out);
-    return linear(s, &a, strategy);
+    return linear(s, &a, op, strategy);
 }
 
 static cudaError_t walk_rope_kv(const struct cuda_step *s, const struct op *norm, const struct op *op)
@@ -224,7 +185,7 @@ cudaError_t cuda_walk_span(const struct cuda_step *s, const struct span *span)
     case CUDA_SPAN_LINEAR:
     case CUDA_SPAN_QKV: {
         struct cuda_linear a = linear_of(s, op, span->count);
-        return linear(s, &a, span->strategy);
+        return linear(s, &a, op, span->strategy);
     }
     case CUDA_SPAN_GATE_UP_ACT: return walk_gate_up_act(s, op, span->strategy);
     case CUDA_SPAN_ROPE: return walk_rope(s, op);

@@ -151,6 +151,19 @@ static void *own(struct cuda *c, void *p)
     return p;
 }
 
+// fp8 of files comes without scales; cuBLAS wants one per output.
+static bool send_ones(void *to, int32_t n, struct error *e)
+{
+    float *one = malloc((size_t)n * sizeof *one);
+    if (!one)
+        return error_set(e, ERROR_MEMORY, "no memory for %d scales", n);
+    for (int32_t i = 0; i < n; i++)
+        one[i] = 1;
+    bool ok = cuda_failed(cudaMemcpy(to, one, (size_t)n * sizeof *one, cudaMemcpyHostToDevice), "loading weights", e);
+    free(one);
+    return ok;
+}
+
 static bool take_matrix(struct upload *u, struct cuda_matrix *to, struct error *e)
 {
     struct cuda *c = u->cuda;
@@ -158,18 +171,14 @@ static bool take_matrix(struct upload *u, struct cuda_matrix *to, struct error *
     uint64_t values = value_bytes(t) * (uint64_t)t->rows, scales = scale_bytes(t) * (uint64_t)t->rows;
     void *data, *scale = NULL;
     if (t->dtype == DTYPE_FP8)
-        scales = sizeof(float);
+        scales = sizeof(float) * (uint64_t)t->rows;
     if (!cuda_allocate(&data, values, "a matrix", e) || !own(c, data))
         return false;
     if (scales && (!cuda_allocate(&scale, scales, "the scales of a matrix", e) || !own(c, scale)))
         return false;
     *to = (struct cuda_matrix){data, scale, (int32_t)stored_as(t->dtype), t->rows, t->cols};
     c->weight_bytes += values + scales;
-    static const float ONE = 1;
-    if (t->dtype == DTYPE_FP8 &&
-        !cuda_failed(cudaMemcpy(scale, &ONE, sizeof ONE, cudaMemcpyHostToDevice), "loading weights", e))
-        return false;
-    return send_matrix(u, to, e);
+    return (t->dtype != DTYPE_FP8 || send_ones(scale, t->rows, e)) && send_matrix(u, to, e);
 }
 
 // Norm weights and biases as bf16.

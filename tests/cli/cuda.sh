@@ -82,7 +82,7 @@ if command -v readelf >/dev/null; then
     is 'kvbench needs no NVIDIA library' "$(needed "$KVBENCH" | grep -cE 'cu(da|blas|pti)|nv')" 0
     if [ -e "$plugin" ]; then
         is 'the plug-in needs cuBLAS and the C library' \
-            "$(needed "$plugin" | tr ' ' '\n' | grep -vxE 'libcublas|libc|libm|libdl|librt|libpthread|ld-linux-x86-64|')" ''
+            "$(needed "$plugin" | tr ' ' '\n' | grep -vxE 'libcublas|libcublasLt|libc|libm|libdl|librt|libpthread|ld-linux-x86-64|')" ''
         is 'it shows one function' "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" kvbench_cuda_plugin_1
     fi
 fi

@@ -5,6 +5,7 @@
 //   KVEMU_ORDER=fwd|rev|rand:SEED   order in which threads and blocks run: a missing barrier shows as a changed result
 //   KVEMU_STREAMS=eager|lazy        lazy (default): work runs as late as CUDA allows, so missing synchronization shows
 //   KVEMU_FAIL=N                    the N-th call of the runtime fails
+//   KVEMU_CHIP=80|90|100            compute capability times 10 (default: 90)
 //
 // Shared memory is filled with 0xff before each block and device memory when it is allocated: NaN in every float type.
 // Not emulated: wgmma, clusters, several blocks at once (none may wait for another), memory order, any timing.

@@ -551,6 +551,12 @@ cudaError_t CUDARTAPI cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
+int emu_chip(void)
+{
+    const char *chip = getenv("KVEMU_CHIP");
+    return chip ? atoi(chip) : 90;
+}
+
 // An H100's proportions.
 cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
@@ -559,7 +565,8 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *p, int devi
         return emu_error(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "emulated GPU");
-    p->major = 9, p->multiProcessorCount = 132, p->l2CacheSize = 50 << 20;
+    p->major = emu_chip() / 10, p->minor = emu_chip() % 10;
+    p->multiProcessorCount = 132, p->l2CacheSize = 50 << 20;
     p->totalGlobalMem = (size_t)8 << 30, p->sharedMemPerBlockOptin = EMU_SHARED_BYTES;
     return cudaSuccess;
 }

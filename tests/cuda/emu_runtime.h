@@ -1,5 +1,5 @@
 // Parts of the fake runtime: memory (emu_memory.c), streams, events, graphs and launches (emu_runtime.c), cuBLAS
-// (emu_blas.c).
+// (emu_blas.c, emu_blaslt.c).
 #ifndef TESTS_CUDA_EMU_RUNTIME_H
 #define TESTS_CUDA_EMU_RUNTIME_H
 
@@ -39,6 +39,7 @@ bool emu_capturing(void);             // does any stream capture: then nothing m
 bool emu_in_capture(cudaStream_t s);  // does this one
 bool emu_inject(void);                // is this the call that KVEMU_FAIL wants to fail
 bool emu_injected(void);              // has that call come
+int emu_chip(void);                   // compute capability times 10, by KVEMU_CHIP
 cudaError_t emu_error(cudaError_t e); // remembers it for cudaGetLastError
 
 // Who is told of what CUPTI tells of: nodes captured and (with the original) copied, calls, and kernels run.

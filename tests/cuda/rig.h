@@ -29,11 +29,12 @@ struct shape {
     enum dtype weights, kv_k, kv_v;
     int32_t length[MAX_SEQS]; // 0: no such sequence
     uint64_t seed;
+    bool in_fp8; // linear layers of fp8 multiply in fp8, not in bf16
 };
 
 static inline struct shape make_shape(int32_t n_q, int32_t n_kv, int32_t head_dim, enum dtype weights, enum dtype kv)
 {
-    struct shape s = {tiny_spec(), weights, kv, kv, {17, 40, 6}, 0};
+    struct shape s = {tiny_spec(), weights, kv, kv, {17, 40, 6}, 0, false};
     s.spec.num_attention_heads = n_q, s.spec.num_key_value_heads = n_kv;
     s.spec.head_dim = head_dim, s.spec.rope.rotary_dim = head_dim;
     return s;
@@ -107,6 +108,8 @@ static inline void rig_open_sized(struct rig *r, const struct shape *shape, enum
     if (shape->kv_k == DTYPE_FP8)
         b.isa = "ref"; // which alone has it
     o.kv_k = shape->kv_k, o.kv_v = shape->kv_v;
+    if (o.compute == DTYPE_FP8 && !shape->in_fp8)
+        o.compute = DTYPE_BF16;
     if (place == ON_CPU_BF16)
         o.compute_of = cpu_compute_of;
     assert_true(plan_make(&r->plan, &shape->spec, &o, &e));

@@ -117,6 +117,32 @@ static void test_logits_in_bf16(void **state)
     }
 }
 
+// Products of fp8 round activations to 4 bits: the logits of the same weights multiplied in bf16 are as near as that lets
+// them be, by rows that cublasLt scales as by rows that are scaled afterwards; a chip without such products widens, bit for
+// bit.
+static void test_products_in_fp8(void **state)
+{
+    (void)state;
+    static const char *const CHIP[] = {"80", "90", "100"};
+    struct shape in_bf16 = shape_number(8), in_fp8 = in_bf16;
+    in_fp8.in_fp8 = true;
+    float *widened = logits_of(&in_bf16, ON_CUDA, &SETUP[0]), *by_row = NULL;
+    for (int i = 0; i < 3; i++) {
+        setenv("KVEMU_CHIP", CHIP[i], 1);
+        struct cudaDeviceProp device;
+        assert_int_equal(cudaGetDeviceProperties(&device, 0), cudaSuccess);
+        float *got = logits_of(&in_fp8, ON_CUDA, &SETUP[0]), d = difference(widened, got, ALL);
+        print_message("chip %s: within %.4f of the largest logit\n", CHIP[i], (double)d);
+        assert_true(device.major * 10 + device.minor >= 89 ? d > 0.01f && d < 0.15f : d == 0);
+        if (i == 2)
+            assert_true(difference(by_row, got, ALL) < 0.1f);
+        free(by_row);
+        by_row = got;
+    }
+    unsetenv("KVEMU_CHIP");
+    free(by_row), free(widened);
+}
+
 // What the tolerance is worth: small mistakes in the model exceed it.
 static void test_mistakes_show(void **state)
 {
@@ -460,6 +486,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits_are_the_cpus),
         cmocka_unit_test(test_logits_in_bf16),
+        cmocka_unit_test(test_products_in_fp8),
         cmocka_unit_test(test_mistakes_show),
         cmocka_unit_test(test_the_same_tokens),
         cmocka_unit_test(test_steps_are_captured_once),

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { PROMPT = 3, TRACE = 64 };
+enum { PROMPT = CUDA_OWN_ROWS + 4, TRACE = 64 }; // by the libraries
 
 static struct draft step;
 
@@ -79,7 +79,7 @@ static void live(struct cycle *c, const struct shape *shape)
     struct plan_options o = plan_options_default(shape->weights);
     assert_true(plan_make(&c->rig.plan, &shape->spec, &o, &e));
     c->rig.w = random_model(&c->rig.plan, shape, false);
-    c->config = (struct kv_config){4, BLOCK, 4, 1, 1};
+    c->config = (struct kv_config){4, BLOCK, PROMPT, 1, 1};
     c->rig.block_size = BLOCK, c->rig.stride = c->config.n_blocks;
     ask(c, "opening the device", open_device);
     ask(c, "loading", load);
@@ -117,8 +117,7 @@ static void check_memory(const char *after)
 
 static void test_every_call_may_fail(void **state)
 {
-    (void)state;
-    struct shape shape = make_shape(2, 1, 32, DTYPE_Q8_0, DTYPE_BF16);
+    struct shape shape = make_shape(2, 1, 32, *(enum dtype *)*state, DTYPE_BF16);
     float expected[VOCAB];
     int n = 0;
     shape.spec.num_hidden_layers = 1;
@@ -141,7 +140,9 @@ static void test_every_call_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_may_fail)};
+    static enum dtype blocks = DTYPE_Q8_0, fp8 = DTYPE_FP8;
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_every_call_may_fail, &blocks),
+                                       cmocka_unit_test_prestate(test_every_call_may_fail, &fp8)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(step.table);
     return failed;

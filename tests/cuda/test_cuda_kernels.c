@@ -127,7 +127,9 @@ static struct cuda_matrix random_matrix(enum dtype type, int n_out, int n_in, fl
     size_t n = (size_t)n_out * (size_t)n_in, groups = n / 32;
     uint8_t *data = malloc(2 * n);
     uint16_t *scale = malloc((groups + (size_t)n_out) * sizeof *scale);
-    float one = 0.5f;
+    float *wide = malloc((size_t)n_out * sizeof *wide); // fp8's scales
+    for (int i = 0; i < n_out; i++)
+        wide[i] = 0.25f + fabsf(uniform());
     for (size_t i = 0; i < groups + (size_t)n_out; i++)
         scale[i] = f32_to_f16(0.01f + 0.02f * fabsf(uniform()));
     for (size_t i = 0; i < n; i++) {
@@ -140,7 +142,7 @@ static struct cuda_matrix random_matrix(enum dtype type, int n_out, int n_in, fl
         case DTYPE_F16: ((uint16_t *)data)[i] = f32_to_f16(uniform()), values[i] = f16_to_f32(((uint16_t *)data)[i]); break;
         case DTYPE_INT8: data[i] = byte, values[i] = (float)(int8_t)byte * f16_to_f32(scale[row]); break;
         case DTYPE_Q8_0: data[i] = byte, values[i] = (float)(int8_t)byte * f16_to_f32(scale[i / 32]); break;
-        case DTYPE_FP8: data[i] = byte & 0xb7, values[i] = e4m3_to_f32(data[i]) * one; break;
+        case DTYPE_FP8: data[i] = byte & 0xb7, values[i] = e4m3_to_f32(data[i]) * wide[row]; break;
         default: { // q4_0: byte j of a block holds values j and j + 16
             size_t j = i % 32, at = i / 32 * 16 + j % 16;
             if (j < 16)
@@ -150,10 +152,10 @@ static struct cuda_matrix random_matrix(enum dtype type, int n_out, int n_in, fl
         }
         }
     }
-    const void *scales =
-        type == DTYPE_FP8 ? device(&one, sizeof one) : device(scale, (groups + (size_t)n_out) * sizeof *scale);
+    const void *scales = type == DTYPE_FP8 ? device(wide, (size_t)n_out * sizeof *wide)
+                                           : device(scale, (groups + (size_t)n_out) * sizeof *scale);
     struct cuda_matrix m = {device(data, 2 * n), scales, (int32_t)type, n_out, n_in};
-    free(data), free(scale);
+    free(data), free(scale), free(wide);
     return m;
 }
 
