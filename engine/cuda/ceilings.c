@@ -21,6 +21,7 @@ struct looker {
     int32_t side; // of the middle one of the products
     // Of the product that is timed.
     int32_t m, n, k;
+    cublasLtMatmulAlgo_t algo; // in fp8
 };
 typedef cudaError_t work(struct looker *l, int32_t which);
 
@@ -55,16 +56,29 @@ static const struct product {
     cudaDataType_t in, out;
     cublasComputeType_t compute;
 } PRODUCT[] = {
-    {DTYPE_BF16, CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F},
-    {DTYPE_F16, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F},
-    {DTYPE_F32, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-    {DTYPE_INT8, CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
+    {DTYPE_BF16, CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F},   {DTYPE_F16, CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F},
+    {DTYPE_F32, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},      {DTYPE_INT8, CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
+    {DTYPE_FP8, CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F},
 };
 enum { PRODUCTS = sizeof PRODUCT / sizeof *PRODUCT };
 
 // Halves of `side`.
 static const int32_t SHAPE[][3] = {{1, 1, 1}, {2, 2, 2}, {4, 2, 2}, {2, 4, 1}};
 enum { SHAPES = sizeof SHAPE / sizeof *SHAPE };
+
+// By cublasLt, with the sums of fewer bits that are the chip's fastest.
+static struct cuda_fp8_product fp8_product(const struct looker *l)
+{
+    return (struct cuda_fp8_product){
+        .w = l->a, .x = l->a + l->bytes / 2, .y = l->b, .n_out = l->m, .n_in = l->k, .rows = l->n, .fast = true};
+}
+
+static cudaError_t multiply_fp8(struct looker *l, int32_t which)
+{
+    struct cuda_fp8_product p = fp8_product(l);
+    (void)which;
+    return cuda_fp8_multiply(&l->cuda, &p, &l->algo) ? cudaErrorNotSupported : cudaSuccess;
+}
 
 static cudaError_t multiply(struct looker *l, int32_t which)
 {
@@ -131,14 +145,44 @@ static void set_shape(struct looker *l, int32_t shape)
     l->m = s[0] * half, l->n = s[1] * half, l->k = s[2] * half;
 }
 
-// A type that cuBLAS does not multiply here is no failure.
+// e4m3 of the random values, over themselves: fp8 is the last type.
+static cudaError_t quantize_values(struct looker *l)
+{
+    enum { WIDTH = 1024 };
+    int32_t rows = (int32_t)(l->bytes / sizeof(bf16) / WIDTH);
+    uint64_t values = (uint64_t)rows * WIDTH;
+    cudaStream_t s = l->cuda.stream;
+    float *scale = (float *)(void *)(l->b + values);
+    cudaError_t e = cuda_quantize((const bf16 *)(const void *)l->a, NULL, rows, WIDTH, l->b, scale, s);
+    for (int half = 0; half < 2 && !e; half++)
+        e = cudaMemcpyAsync(l->a + half * (l->bytes / 2), l->b, values, cudaMemcpyDeviceToDevice, s);
+    return e;
+}
+
+static bool prepare_product(struct looker *l, int32_t which, int32_t shape, bool *has, struct error *e)
+{
+    set_shape(l, shape);
+    *has = true;
+    if (PRODUCT[which].type != DTYPE_FP8)
+        return true;
+    struct cuda_fp8_product p = fp8_product(l);
+    *has = cuda_fp8_open(&l->cuda, e) && !cuda_fp8_choose(&l->cuda, &p, &l->algo);
+    return l->cuda.lt != NULL;
+}
+
+// A type that is not multiplied here is no failure.
 static bool look_at_product(struct looker *l, int32_t which, struct cuda_rate *out, struct error *e)
 {
     double rate[MOMENTS] = {0}, ns;
+    bool has, in_fp8 = PRODUCT[which].type == DTYPE_FP8;
+    if (in_fp8 && !cuda_failed(quantize_values(l), "making fp8 values", e))
+        return false;
     for (int32_t i = 0; i < MOMENTS; i++)
         for (int32_t shape = 0; shape < SHAPES; shape++) {
-            set_shape(l, shape);
-            cudaError_t failed = time_work(l, multiply, which, TIMES, &ns);
+            if (!prepare_product(l, which, shape, &has, e))
+                return false;
+            cudaError_t failed =
+                has ? time_work(l, in_fp8 ? multiply_fp8 : multiply, which, TIMES, &ns) : cudaErrorNotSupported;
             if (failed == cudaErrorNotSupported)
                 return true;
             if (!cuda_failed(failed, "measuring matrix products", e))

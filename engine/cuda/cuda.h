@@ -18,10 +18,10 @@ struct cuda_rate {
 struct cuda_ceilings {
     char device[256];
     uint64_t memory_bytes, l2_bytes;
-    struct cuda_rate read, copy;               // bytes/s; a copy's are read and written
-    struct cuda_rate product[DTYPE_COUNT];     // FLOP/s of cuBLAS, the best of some shapes, by the type of its inputs
-    struct cuda_rate launch_ns, graph_node_ns; // of a kernel that does nothing: launched by itself, and in a graph
-    double known_bytes, known_flops;           // what was read and multiplied under its counters
+    struct cuda_rate read, copy;                        // bytes/s; a copy's are read and written
+    struct cuda_rate product[DTYPE_COUNT];              // FLOP/s of cuBLAS(Lt), the best of some shapes, by type of inputs
+    struct cuda_rate launch_ns, graph_node_ns;          // of a kernel that does nothing: launched by itself, and in a graph
+    double known_bytes, known_flops;                    // what was read and multiplied under its counters
     struct device_counts counted_read, counted_product; // and what they said
     char not_counted[200];                              // why they said nothing, or ""
 };

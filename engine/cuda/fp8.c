@@ -51,6 +51,11 @@ static cublasStatus_t describe(const struct cuda_fp8_product *p, struct descript
     return s;
 }
 
+bool cuda_fp8_open(struct cuda *c, struct error *e)
+{
+    return c->lt || cuda_blas_failed(cublasLtCreate(&c->lt), "opening cublasLt", e);
+}
+
 cublasStatus_t cuda_fp8_choose(const struct cuda *c, const struct cuda_fp8_product *p, cublasLtMatmulAlgo_t *out)
 {
     const uint64_t workspace = CUDA_WORKSPACE_BYTES;
@@ -178,7 +183,7 @@ bool cuda_fp8_choose_all(struct cuda *c, const struct plan *plan, struct error *
     c->fp8_shape = calloc((size_t)plan->n_ops, sizeof *c->fp8_shape);
     if (!c->fp8_shape)
         return error_set(e, ERROR_MEMORY, "no memory for the fp8 products of '%s'", plan->model);
-    if (!c->lt && !cuda_blas_failed(cublasLtCreate(&c->lt), "opening cublasLt", e))
+    if (!cuda_fp8_open(c, e))
         return false;
     for (int32_t i = 0; i < plan->n_ops; i++) {
         const struct op *op = &plan->op[i];

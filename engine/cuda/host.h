@@ -136,6 +136,7 @@ bool cuda_fp8_choose_all(struct cuda *c, const struct plan *plan, struct error *
 void cuda_fp8_free(struct cuda *c);
 const struct cuda_fp8_way *cuda_fp8_find(const struct cuda *c, const struct cuda_linear *a, int32_t i); // NULL: widen
 cudaError_t cuda_fp8_linear(const struct cuda *c, const struct cuda_linear *a, int32_t i, const struct cuda_fp8_way *way);
+bool cuda_fp8_open(struct cuda *c, struct error *e); // cublasLt, once
 cublasStatus_t cuda_fp8_choose(const struct cuda *c, const struct cuda_fp8_product *p, cublasLtMatmulAlgo_t *out);
 cublasStatus_t cuda_fp8_multiply(const struct cuda *c, const struct cuda_fp8_product *p, const cublasLtMatmulAlgo_t *algo);
 

@@ -15,7 +15,7 @@ struct gemm {
     int m, n, k, lda, ldb, ldc;
     bool a_transposed, b_transposed;
     cudaDataType a_type, b_type, c_type;
-    float alpha, beta;
+    float alpha, beta; // of f32
     const void *a, *b;
     void *c;
 };
@@ -90,10 +90,27 @@ static void store(void *p, cudaDataType type, size_t i, float f)
     ((uint16_t *)p)[i] = (uint16_t)(f != f ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// s8 to s32, alpha 1 and beta 0.
+static void run_gemm_int8(const struct gemm *g)
+{
+    const int8_t *a = g->a, *b = g->b;
+    for (size_t j = 0; j < (size_t)g->n; j++)
+        for (size_t i = 0; i < (size_t)g->m; i++) {
+            int32_t sum = 0;
+            for (size_t k = 0; k < (size_t)g->k; k++)
+                sum += a[i * (size_t)g->lda + k] * b[j * (size_t)g->ldb + k];
+            ((int32_t *)g->c)[j * (size_t)g->ldc + i] = sum;
+        }
+}
+
 static void run_gemm(struct emu_op *op)
 {
     struct gemm g;
     memcpy(&g, op->args, sizeof g);
+    if (g.a_type == CUDA_R_8I) {
+        run_gemm_int8(&g);
+        return;
+    }
     for (size_t j = 0; j < (size_t)g.n; j++)
         for (size_t i = 0; i < (size_t)g.m; i++) {
             float sum = 0;
@@ -103,6 +120,13 @@ static void run_gemm(struct emu_op *op)
             size_t at = j * (size_t)g.ldc + i;
             store(g.c, g.c_type, at, g.alpha * sum + (g.beta != 0 ? g.beta * load(g.c, g.c_type, at) : 0));
         }
+}
+
+// Integers: transposed times not, all of it in fours.
+static bool is_int8(const struct gemm *g, cublasComputeType_t compute, const int32_t *alpha, const int32_t *beta)
+{
+    return g->a_type == CUDA_R_8I && g->b_type == CUDA_R_8I && g->c_type == CUDA_R_32I && compute == CUBLAS_COMPUTE_32I &&
+           g->a_transposed && !g->b_transposed && !((g->m | g->k | g->lda | g->ldb) & 3) && *alpha == 1 && *beta == 0;
 }
 
 static bool right_types(const struct gemm *g, cublasComputeType_t compute)
@@ -126,7 +150,7 @@ cublasStatus_t CUBLASWINAPI cublasGemmEx(cublasHandle_t handle, cublasOperation_
         return CUBLAS_STATUS_NOT_INITIALIZED;
     if (m < 0 || n < 0 || k < 0 || lda < (g.a_transposed ? k : m) || ldb < (g.b_transposed ? n : k) || ldc < m)
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (!right_types(&g, compute))
+    if (!right_types(&g, compute) && !is_int8(&g, compute, alpha, beta))
         return CUBLAS_STATUS_NOT_SUPPORTED; // fp8 is cublasLtMatmul's
     if (!emu_is_device(a, 1) || !emu_is_device(b, 1) || !emu_is_device(c, 1))
         return CUBLAS_STATUS_INVALID_VALUE;

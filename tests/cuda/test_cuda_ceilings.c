@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -31,7 +32,8 @@ static void test_small(void **state)
     expect_rate(&c.copy);
     expect_rate(&c.product[DTYPE_BF16]);
     expect_rate(&c.product[DTYPE_F32]);
-    assert_int_equal(c.product[DTYPE_INT8].n, 0); // the emulator's cuBLAS has none: not measured, no failure
+    expect_rate(&c.product[DTYPE_INT8]);
+    expect_rate(&c.product[DTYPE_FP8]);
     expect_rate(&c.launch_ns);
     expect_rate(&c.graph_node_ns);
     assert_true(*c.not_counted && isnan(c.counted_read.dram_bytes) && c.known_bytes == 64 << 10);
@@ -40,6 +42,21 @@ static void test_small(void **state)
     assert_string_equal(hw.title, c.device);
     assert_true(hardware_bandwidth(&hw, ROOF_ATTAINABLE) == c.read.best);
     assert_true(hardware_peak(&hw, ROOF_ATTAINABLE, DTYPE_BF16) == c.product[DTYPE_BF16].best);
+}
+
+// Not measured, no failure.
+static void test_a_chip_without_fp8(void **state)
+{
+    (void)state;
+    struct cuda_ceilings c;
+    struct error e = {0};
+    setenv("KVEMU_CHIP", "80", 1);
+    bool ok = cuda_ceilings_with(0, &SMALL, &c, &e);
+    unsetenv("KVEMU_CHIP");
+    if (!ok)
+        fail_msg("%s", e.message);
+    assert_int_equal(c.product[DTYPE_FP8].n, 0);
+    expect_rate(&c.product[DTYPE_INT8]);
 }
 
 static void test_no_such_device(void **state)
@@ -53,6 +70,7 @@ static void test_no_such_device(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_no_such_device)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_a_chip_without_fp8),
+                                       cmocka_unit_test(test_no_such_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
