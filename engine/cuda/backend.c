@@ -189,7 +189,8 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
     c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
     bool ok = (c->spans && c->event) || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
     ok = ok && cuda_kv_init(c, plan, config, e) && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && // largest first
-         make_events(c, plan, e) && cuda_failed(cudaDeviceSynchronize(), "preparing", e); // for copies outside c->stream
+         make_events(c, plan, e) && cuda_failed(cudaDeviceSynchronize(), "preparing", e) && // for copies outside c->stream
+         cuda_choose_time(c, e);
     if (!ok)
         drop_plan(c);
     return ok;
@@ -231,7 +232,7 @@ static bool is_graph(const struct cuda_step *s)
 static bool run_step(const struct cuda_step *s, struct trace *trace, struct error *e)
 {
     struct cuda *c = s->cuda;
-    int32_t n = cuda_cover(NULL, c->plan, &s->shape, c->spans);
+    int32_t n = cuda_choose_cover(c, c->plan, &s->shape, c->spans);
     bool wants_graph = !trace && is_graph(s);
     cudaGraphExec_t graph = wants_graph ? cuda_graph_find(s) : NULL;
     c->n_out = 0;
@@ -404,7 +405,7 @@ static bool open_backend(struct backend *out, const struct backend_options *opti
     *out = (struct backend){.name = "cuda",
                             .self = c,
                             .supports = supports,
-                            .cover = cuda_cover,
+                            .cover = cuda_choose_cover,
                             .load = load,
                             .open = start,
                             .run = run,
@@ -421,7 +422,7 @@ static bool open_backend(struct backend *out, const struct backend_options *opti
                             .close = close_backend};
     if (!c)
         return error_set(e, ERROR_MEMORY, "no memory for the cuda backend");
-    if (cuda_open_device(c, options->device, e)) {
+    if (cuda_choose_by(c, options->isa, e) && cuda_open_device(c, options->device, e)) {
         snprintf(out->device, sizeof out->device, "%.90s", c->device.name);
         return true;
     }

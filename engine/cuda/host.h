@@ -43,6 +43,22 @@ struct cuda_fp8_shape {
     struct cuda_fp8_way way[32]; // of up to 2^i rows
 };
 
+// Who multiplies few rows (choice.c).
+enum cuda_choose {
+    CUDA_CHOOSE_TIMED,
+    CUDA_CHOOSE_FIXED, // the own kernel up to CUDA_OWN_ROWS
+    CUDA_CHOOSE_OWN,   // wherever it can
+    CUDA_CHOOSE_BLAS,
+};
+struct cuda_choice {       // of linear layers alike
+    uint64_t bytes;        // of weights
+    int32_t n_in, timed;   // timed: up to how many rows
+    uint16_t kernel;       // enum cuda_span
+    uint8_t compute, rows; // enum dtype, enum op_rows
+    uint8_t own;           // bit i: at up to 2^i rows the own kernel is the faster
+};
+enum { CUDA_CHOICES = 32 };
+
 struct cuda {
     struct cudaDeviceProp device;
     cudaStream_t stream;
@@ -80,6 +96,10 @@ struct cuda {
     uint64_t scratch_bytes;
     void *scratch[8 + 3 * PLAN_MAX_ROPES];
     int32_t n_scratch;
+
+    enum cuda_choose choose;
+    struct cuda_choice choice[CUDA_CHOICES];
+    int32_t n_choices;
 
     struct cuda_graph graph[CUDA_GRAPHS];
     int32_t n_graphs;
@@ -129,6 +149,11 @@ void cuda_drop_weights(struct cuda *c);
 
 // blas.c: a linear layer by cuBLAS or cublasLt, in the arithmetic of the plan.
 cudaError_t cuda_blas_linear(const struct cuda *c, const struct cuda_linear *a, enum dtype compute);
+
+// choice.c: the cover, with linear layers given to whom `name` says: auto (NULL): the faster by timing; fixed, own, blas.
+bool cuda_choose_by(struct cuda *c, const char *name, struct error *e);
+bool cuda_choose_time(struct cuda *c, struct error *e); // what the opened plan has and was not timed yet
+int32_t cuda_choose_cover(void *self, const struct plan *plan, const struct batch_shape *shape, struct span *spans);
 
 // fp8.c: what of a plan cublasLt multiplies in fp8. Its buffers are taken first: as wide as `widest` says, 0: none.
 int32_t cuda_fp8_widest(const struct cuda *c, const struct plan *plan);

@@ -281,5 +281,5 @@ void cuda_drop_weights(struct cuda *c)
     free(c->vector);
     free(c->matrix);
     c->owned = NULL, c->vector = NULL, c->matrix = NULL;
-    c->n_owned = c->n_tensors = 0, c->weight_bytes = 0;
+    c->n_owned = c->n_tensors = c->n_choices = 0, c->weight_bytes = 0;
 }

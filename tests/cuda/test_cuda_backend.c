@@ -349,7 +349,7 @@ static void test_trace_follows_the_cover(void **state)
         step_run(&step, &r, NULL);
         read_row(&r, n - 1, plain);
         struct batch_shape bs = batch_shape_of(&step.b);
-        int32_t n_spans = r.backend.cover(NULL, &r.plan, &bs, spans), next = 0;
+        int32_t n_spans = r.backend.cover(r.backend.self, &r.plan, &bs, spans), next = 0;
         step_run(&step, &r, &trace);
         read_row(&r, n - 1, traced);
         assert_memory_equal(plain, traced, sizeof plain);
@@ -394,6 +394,82 @@ static void test_wanted_rows(void **state)
     step.b.n_out = 0; // a part of a prompt but the last: none is
     step_run(&step, &r, NULL);
     assert_false(r.backend.read(r.backend.self, 0, row, &e));
+    rig_close(&r);
+}
+
+static uint16_t linear_strategy(struct rig *r, int32_t rows)
+{
+    struct span spans[256];
+    struct batch_shape shape = {.n_tokens = rows, .n_seqs = 1, .n_out = rows, .max_rows = rows, .max_ctx = rows};
+    int32_t n = r->backend.cover(r->backend.self, &r->plan, &shape, spans);
+    while (n-- > 0)
+        if (spans[n].kernel == CUDA_SPAN_LINEAR)
+            return spans[n].strategy;
+    fail_msg("no linear layer");
+    return 0;
+}
+
+// Who multiplies: by name, and by a table, which is written by hand here since times mean nothing on the emulator.
+static void test_who_multiplies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t most; // rows of the own kernel
+    } BY[] = {{"fixed", CUDA_OWN_ROWS}, {"own", CUDA_LINEAR_MAX_ROWS}, {"blas", 0}};
+    struct shape shape = shape_number(1);
+    struct rig r = {0};
+    struct error e = {0};
+    static float expected[ALL], got[ALL];
+    rig_open(&r, &shape, ON_CUDA);
+    run_sequences(&r, &shape, &SETUP[0], expected);
+    for (int i = 0; i < 3; i++) {
+        assert_true(cuda_choose_by(cuda_of(&r), BY[i].name, &e));
+        for (int32_t rows = 1; rows <= 80; rows++)
+            assert_int_equal(linear_strategy(&r, rows), rows <= BY[i].most ? CUDA_STRATEGY_OWN : CUDA_STRATEGY_BLAS);
+        run_sequences(&r, &shape, &SETUP[0], got);
+        assert_true(difference(expected, got, ALL) <= TOLERANCE);
+    }
+    assert_true(cuda_choose_by(cuda_of(&r), NULL, &e)); // by times
+    assert_int_equal(linear_strategy(&r, CUDA_OWN_ROWS), CUDA_STRATEGY_OWN);
+    assert_int_equal(linear_strategy(&r, CUDA_OWN_ROWS + 1), CUDA_STRATEGY_BLAS); // nothing is timed yet
+    assert_true(cuda_choose_time(cuda_of(&r), &e));
+    assert_int_equal(cuda_of(&r)->n_choices, 5); // qkv, o, gate and up, down, the head
+    for (int32_t i = 0; i < cuda_of(&r)->n_choices; i++)
+        cuda_of(&r)->choice[i].own = 0x54; // up to 4, 16 and 64 rows
+    assert_int_equal(linear_strategy(&r, 2), CUDA_STRATEGY_BLAS);
+    assert_int_equal(linear_strategy(&r, 3), CUDA_STRATEGY_OWN);
+    assert_int_equal(linear_strategy(&r, 8), CUDA_STRATEGY_BLAS);
+    assert_int_equal(linear_strategy(&r, 9), CUDA_STRATEGY_OWN);
+    assert_int_equal(linear_strategy(&r, 32), CUDA_STRATEGY_BLAS);
+    assert_int_equal(linear_strategy(&r, 64), CUDA_STRATEGY_OWN);
+    assert_int_equal(linear_strategy(&r, 65), CUDA_STRATEGY_BLAS);
+    run_sequences(&r, &shape, &SETUP[3], got);
+    assert_true(difference(expected, got, ALL) <= TOLERANCE);
+    rig_close(&r);
+}
+
+// Calls that fail while linear layers are timed.
+static void test_timing_may_fail(void **state)
+{
+    (void)state;
+    static const char *const CALL[] = {"1", "2", "3", "5", "8", "13", "21", "34"};
+    struct shape shape = shape_number(0);
+    struct rig r = {0};
+    struct error e;
+    rig_open(&r, &shape, ON_CUDA);
+    assert_true(cuda_choose_by(cuda_of(&r), "auto", &e));
+    for (int i = 0; i < 8; i++) {
+        e = (struct error){0};
+        setenv("KVEMU_FAIL", CALL[i], 1);
+        assert_false(cuda_choose_time(cuda_of(&r), &e));
+        assert_int_equal(e.kind, ERROR_DEVICE);
+        assert_int_equal(cuda_of(&r)->n_choices, 0);
+    }
+    unsetenv("KVEMU_FAIL");
+    assert_true(cuda_choose_time(cuda_of(&r), &e));
+    assert_false(cuda_choose_by(cuda_of(&r), "avx2", &e));
+    assert_non_null(strstr(e.message, "no kernel set 'avx2', expected auto"));
     rig_close(&r);
 }
 
@@ -494,6 +570,8 @@ int main(void)
         cmocka_unit_test(test_blocks_can_be_copied),
         cmocka_unit_test(test_trace_follows_the_cover),
         cmocka_unit_test(test_wanted_rows),
+        cmocka_unit_test(test_who_multiplies),
+        cmocka_unit_test(test_timing_may_fail),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_bad_batches_are_refused),
     };

@@ -31,7 +31,7 @@ static bool ask(struct cycle *c, const char *what, bool (*try)(struct cycle *, s
 
 static bool open_device(struct cycle *c, struct error *e)
 {
-    return kvbench_cuda_plugin_1()->open(&c->rig.backend, &(struct backend_options){0}, e);
+    return kvbench_cuda_plugin_1()->open(&c->rig.backend, &(struct backend_options){.isa = "fixed"}, e);
 }
 
 static bool load(struct cycle *c, struct error *e)
