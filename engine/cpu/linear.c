@@ -1,5 +1,6 @@
 // Linear layers with what stands around them: the norm before, bias, scale, residual or activation after. Members draw
-// panels of 64 outputs from a shared counter, so that one that lost its CPU for a while does not hold up the others.
+// panels of 64 outputs from a shared counter, so that one that lost its CPU for a while does not hold up the others; where
+// memory bounds, most of them are dealt out before, in one stretch each.
 #include "engine/cpu/walk.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@ enum {
     // Steps of so few rows wait for memory, and fetch this much of the next linear layer ahead.
     FETCH_ROWS = 16,
     FETCH_BYTES = 32 << 10,
+    OWN_PERCENT = 90, // of such a step's units are dealt out in stretches: long streams; the rest goes to who comes first
 };
 
 // A span taken apart.
@@ -23,6 +25,7 @@ struct linear_work {
     int32_t n_linears, n_rows;
     int32_t n_panels, chunk_rows; // a unit of work is a panel (of gate and up together) over a chunk of rows
     int32_t n_units;
+    int32_t own;      // units that are each member's from the beginning
     const uint8_t *x; // prepared rows
     uint64_t x_stride;
 };
@@ -61,6 +64,8 @@ static void take_apart(const struct step *s, const struct span *span, struct lin
     int32_t n_chunks = (l->n_rows + most - 1) / most;
     l->chunk_rows = n_chunks ? (l->n_rows + n_chunks - 1) / n_chunks : 0;
     l->n_units = l->n_panels * n_chunks;
+    int32_t own = l->n_units * OWN_PERCENT / 100 / team_size(s->cpu->team);
+    l->own = l->n_rows <= FETCH_ROWS && own > 1 ? own : 1;
 }
 
 // Member scratch: a row of f32, OWN_ROWS prepared rows, sums of two panels, a piece of a panel.
@@ -132,10 +137,10 @@ static const uint8_t *panel_data(const struct packed *p, int32_t panel)
     return p->data + (uint64_t)panel * p->panel_bytes;
 }
 
-// Where the member will probably read on: others draw one unit each meanwhile.
-static const uint8_t *read_next(const struct share *w, const struct linear_work *l)
+// Where a unit's weights begin; NULL beyond the last.
+static const uint8_t *unit_data(const struct share *w, const struct linear_work *l, int32_t unit)
 {
-    int32_t panel, unit = share_peek(w) + w->n_members - 1;
+    int32_t panel;
     if (unit >= l->n_units)
         return NULL;
     const struct op *op = unit_panel(w->step->cpu, l, unit, &panel);
@@ -184,10 +189,9 @@ static void finish_row(const struct share *w, const struct linear_work *l, const
         k->add(in_row(s, tail, 0, r) + first, sum, tail->param[0], y, width);
 }
 
-static void do_unit(const struct share *w, const struct linear_work *l, int32_t unit)
+static void do_unit(const struct share *w, const struct linear_work *l, int32_t unit, const uint8_t *next)
 {
     const struct cpu *c = w->step->cpu;
-    const uint8_t *next = read_next(w, l);
     int32_t panel, row = unit / l->n_panels * l->chunk_rows, left = l->n_rows - row;
     const struct op *op = unit_panel(c, l, unit, &panel);
     const struct packed *p = packed_of(c, op), *up = is_pair(l) ? packed_of(c, op + 1) : NULL;
@@ -212,28 +216,41 @@ static bool is_linear(const struct plan *plan, const struct span *span)
 static void fetch_next_span(const struct share *w)
 {
     const struct step *s = w->step;
-    int32_t i = w->index + 1, panel;
+    int32_t i = w->index + 1;
     while (i < s->n_spans && !is_linear(s->cpu->plan, &s->cpu->spans[i]))
         i++;
     if (i == s->n_spans)
         return;
     struct linear_work l;
     take_apart(s, &s->cpu->spans[i], &l);
-    if (w->member >= l.n_units)
-        return;
-    const struct packed *p = packed_of(s->cpu, unit_panel(s->cpu, &l, w->member, &panel));
-    uint64_t bytes = p->panel_bytes < FETCH_BYTES ? p->panel_bytes : FETCH_BYTES;
-    for (uint64_t at = 0; at < bytes; at += 64)
-        __builtin_prefetch(panel_data(p, panel) + at, 0, 2);
+    const uint8_t *data = unit_data(w, &l, w->member * l.own);
+    uint64_t bytes = packed_of(s->cpu, l.linear)->panel_bytes;
+    for (uint64_t at = 0; data && at < bytes && at < FETCH_BYTES; at += 64)
+        __builtin_prefetch(data + at, 0, 2);
 }
 
+// After a member's own units, which lie one after the other, come those that nobody has drawn.
+static int32_t next_unit(const struct share *w, const struct linear_work *l, int32_t unit)
+{
+    if (unit + 1 < (w->member + 1) * l->own)
+        return unit + 1;
+    return w->n_members * l->own + share_next(w, l->n_units);
+}
+
+// Where memory bounds, the next unit is drawn before one is done, so that what is fetched ahead is surely read; else late,
+// so that members end together.
 void walk_linear(const struct share *w, const struct span *span)
 {
     struct linear_work l;
     take_apart(w->step, span, &l);
     prepare(w, &l);
-    for (int32_t unit = share_next(w, l.n_units); unit < l.n_units; unit = share_next(w, l.n_units))
-        do_unit(w, &l, unit);
-    if (l.n_rows <= FETCH_ROWS)
+    const bool few = l.n_rows <= FETCH_ROWS;
+    for (int32_t unit = w->member * l.own, next; unit < l.n_units; unit = next) {
+        next = few ? next_unit(w, &l, unit) : unit + w->n_members;
+        do_unit(w, &l, unit, unit_data(w, &l, next));
+        if (!few)
+            next = next_unit(w, &l, unit);
+    }
+    if (few)
         fetch_next_span(w);
 }

@@ -35,11 +35,6 @@ int32_t share_next(const struct share *w, int32_t n)
     return i < n ? i : n;
 }
 
-int32_t share_peek(const struct share *w)
-{
-    return atomic_load_explicit(&w->step->next[w->index & 1], memory_order_relaxed);
-}
-
 float *member_scratch(const struct share *w)
 {
     return w->step->cpu->member_scratch + (uint64_t)w->member * w->step->cpu->member_floats;

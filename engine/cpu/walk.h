@@ -63,7 +63,6 @@ struct step {
     struct trace *trace;
     int32_t n_spans;
     atomic_int next[2]; // work taken from the shared queue of even and odd spans
-    int32_t n_members;
 };
 
 // The member's place in a span.
@@ -84,9 +83,6 @@ void share_range(const struct share *w, int32_t n, int32_t align, int32_t *first
 
 // The next of n things that nobody has taken yet in this span, or n.
 int32_t share_next(const struct share *w, int32_t n);
-
-// How many have been taken so far.
-int32_t share_peek(const struct share *w);
 
 float *member_scratch(const struct share *w);
 
