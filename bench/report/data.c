@@ -219,6 +219,15 @@ const struct hardware *report_hardware(const struct report_result *r, const stru
     return NULL;
 }
 
+// Whether a slice before it is of the same hardware: then that was looked for already.
+static bool asked_before(const struct report_result *r, int32_t slice)
+{
+    for (int32_t s = 0; s < slice; s++)
+        if (!strcmp(r->slice[s].first->hardware, r->slice[slice].first->hardware))
+            return true;
+    return false;
+}
+
 // Recorded ceilings; where a row's are not among them (predictions, imports), the catalogue's of that name.
 static bool find_hardware(struct report_result *r, struct error *e)
 {
@@ -230,7 +239,7 @@ static bool find_hardware(struct report_result *r, struct error *e)
     for (int32_t s = 0; s < r->n_slices; s++) {
         const struct result *row = r->slice[s].first;
         bool named = *row->hardware && strcmp(row->hardware, "auto") && !strpbrk(row->hardware, "/.");
-        if (named && !report_hardware(r, row) && hardware_load(&r->hw[r->n_hw], row->hardware, NULL))
+        if (named && !asked_before(r, s) && !report_hardware(r, row) && hardware_load(&r->hw[r->n_hw], row->hardware, NULL))
             r->n_hw++;
     }
     return true;
