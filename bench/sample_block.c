@@ -24,6 +24,10 @@ typedef int64_t surroundings_i64;
 typedef double surroundings_real;
 typedef bool surroundings_flag;
 typedef unsigned long long surroundings_bits;
+#define LEAST_i64 (-1)
+#define LEAST_real 0
+#define LEAST_flag 0
+#define LEAST_bits 0
 
 void surroundings_init(struct surroundings *s)
 {
@@ -53,11 +57,12 @@ static int32_t read_numbers(const cJSON *list, double *out, int32_t most)
     return n;
 }
 
-static bool read_number(const cJSON *json, const char *name, double *out)
+// What any of the types can hold; only counts of the kernel may be negative: not told.
+static bool read_number(const cJSON *json, const char *name, double least, double *out)
 {
     const cJSON *m = json_member(json, name);
-    *out = cJSON_IsNumber(m) && fabs(m->valuedouble) < 0x1p53 ? m->valuedouble : NAN;
-    return isfinite(*out);
+    *out = cJSON_IsNumber(m) ? m->valuedouble : NAN;
+    return *out >= least && *out < 0x1p53;
 }
 
 static void surroundings_parse(struct surroundings *s, const cJSON *json)
@@ -65,7 +70,7 @@ static void surroundings_parse(struct surroundings *s, const cJSON *json)
     double v;
     surroundings_init(s);
 #define X(name, field, kind)                                                                                                \
-    if (read_number(json, #name, &v))                                                                                       \
+    if (read_number(json, #name, LEAST_##kind, &v))                                                                         \
         s->field = (surroundings_##kind)v;
     SURROUNDINGS(X)
 #undef X

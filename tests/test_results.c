@@ -396,6 +396,23 @@ static void test_resume(void **state)
     assert_int_equal(count_lines(path_in(state, "a.jsonl")), 2); // untouched
 }
 
+// Numbers that no machine tells are as if they were not there (found by fuzzing).
+static void test_absurd_surroundings(void **state)
+{
+    static const char LINE[] = "{\"key\":\"k\",\"block\":0,\"test_time\":\"t\",\"samples_ns\":[1],\"samples_probe\":[2],"
+                               "\"beside\":{\"gpu_limits\":-6,\"waited_ns\":-7,\"wall_ns\":1e30,\"first_kHz\":-1,"
+                               "\"edge_flops\":[1,2,3,4,5,6,7,8],\"edge_read\":[1,\"x\"]}}";
+    struct sample_block b;
+    struct error e = {0};
+    cJSON *json;
+    (void)state;
+    assert_true(json_parse(LINE, sizeof LINE - 1, "line", &json, &e) && sample_block_parse(&b, json, "line", &e));
+    assert_true(!b.beside.gpu.limits && !b.beside.disturbance.waited_ns && !b.beside.disturbance.wall_ns);
+    assert_true(b.beside.disturbance.first_kHz == 0 && b.beside.n_edges == 2 && b.beside.edge_read[1] == 0);
+    free(b.sample_ns);
+    cJSON_Delete(json);
+}
+
 static void test_corrupt_rows(void **state)
 {
     struct scenario s = scenario_named("a");
@@ -541,6 +558,7 @@ int main(void)
         WITH_FOLDER(test_two_at_once),
         WITH_FOLDER(test_removed_while_running),
         cmocka_unit_test(test_folder_names),
+        cmocka_unit_test(test_absurd_surroundings),
         WITH_FOLDER(test_corrupt_rows),
         cmocka_unit_test(test_unwritable),
         WITH_FOLDER(test_full_disk),
