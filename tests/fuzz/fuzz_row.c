@@ -1,5 +1,7 @@
-// Lines of NAME.jsonl, which --resume reads: whatever is accepted can be written again, and says the same.
+// Lines of NAME.jsonl and NAME.blocks.jsonl, which --resume reads: whatever is accepted can be written again, and says the
+// same.
 #include "bench/results.h"
+#include "bench/sample_block.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,36 @@ static char *write_row(const struct result *row)
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     return text;
+}
+
+static char *rewrite_block(const cJSON *json)
+{
+    struct sample_block block;
+    struct error e;
+    if (!sample_block_parse(&block, json, "fuzz", &e))
+        return NULL;
+    cJSON *written = sample_block_json(&block);
+    char *text = cJSON_PrintUnformatted(written);
+    cJSON_Delete(written);
+    free(block.sample_ns);
+    return text;
+}
+
+static void check_block(const cJSON *json)
+{
+    struct error e;
+    cJSON *parsed = NULL;
+    char *first = rewrite_block(json);
+    if (!first)
+        return;
+    if (!json_parse(first, strlen(first), "written", &parsed, &e))
+        abort();
+    char *second = rewrite_block(parsed);
+    if (!second || strcmp(first, second))
+        abort();
+    free(first);
+    free(second);
+    cJSON_Delete(parsed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         result_free(&again);
     }
     result_free(&row);
+    check_block(json);
     cJSON_Delete(json);
     return 0;
 }
