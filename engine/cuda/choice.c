@@ -87,6 +87,7 @@ struct timing {
     struct batch batch;
     struct span span[MOST_ALIKE];
     int32_t n;
+    int64_t until;
 };
 
 // Enough of them that the next round finds none of the weights in L2.
@@ -112,13 +113,17 @@ static cudaError_t walk_round(struct timing *t, enum cuda_strategy strategy)
     return e;
 }
 
-// The median of a round's time; the first round is not timed.
+// The median of a round's time; the first round is not timed, nor does it count: what it runs may have to be loaded.
 static cudaError_t time_rounds(struct timing *t, enum cuda_strategy strategy, double *ms)
 {
     cudaStream_t stream = t->cuda->stream;
     cudaEvent_t *edge = t->cuda->event;
     double all[REPEATS];
+    int64_t begin = clock_ns();
     cudaError_t e = walk_round(t, strategy);
+    if (!e)
+        e = cudaStreamSynchronize(stream);
+    t->until += clock_ns() - begin;
     for (int i = 0; i < REPEATS && !e; i++) {
         float each = 0;
         e = cudaEventRecord(edge[0], stream);
@@ -143,11 +148,11 @@ static int32_t most_rows(const struct cuda *c, const struct cuda_choice *choice)
     return most < CUDA_LINEAR_MAX_ROWS ? most : CUDA_LINEAR_MAX_ROWS;
 }
 
-static cudaError_t time_choice(struct timing *t, struct cuda_choice *choice, int64_t until)
+static cudaError_t time_choice(struct timing *t, struct cuda_choice *choice)
 {
     int32_t most = most_rows(t->cuda, choice);
     cudaError_t e = cudaSuccess;
-    for (int32_t octave = 0; octave <= octave_of(most) && !e && clock_ns() < until; octave++) {
+    for (int32_t octave = 0; octave <= octave_of(most) && !e && clock_ns() < t->until; octave++) {
         double own = 0, blas = 0;
         t->batch.n_tokens = t->batch.n_out = 1 << octave < most ? 1 << octave : most;
         e = time_rounds(t, CUDA_STRATEGY_OWN, &own);
@@ -175,14 +180,14 @@ static struct cuda_choice *place(struct cuda *c, const struct cuda_choice *key)
     return c->n_choices < CUDA_CHOICES ? &c->choice[c->n_choices] : NULL;
 }
 
-static cudaError_t time_span(struct timing *t, const struct span *s, int32_t n, int64_t until)
+static cudaError_t time_span(struct timing *t, const struct span *s, int32_t n)
 {
     struct cuda *c = t->cuda;
     struct cuda_choice key = key_of(c->plan, s), *to = place(c, &key);
     if (!to)
         return cudaSuccess;
     gather_alike(t, &key, c->spans, n);
-    cudaError_t e = time_choice(t, &key, until);
+    cudaError_t e = time_choice(t, &key);
     if (e)
         return e;
     c->n_choices += to == &c->choice[c->n_choices];
@@ -193,8 +198,7 @@ static cudaError_t time_span(struct timing *t, const struct span *s, int32_t n, 
 bool cuda_choose_time(struct cuda *c, struct error *e)
 {
     struct batch_shape shape = {.n_tokens = 1, .n_seqs = 1, .n_out = 1, .max_rows = 1, .max_ctx = 1};
-    struct timing t = {.cuda = c};
-    int64_t until = clock_ns() + LIMIT_NS;
+    struct timing t = {.cuda = c, .until = clock_ns() + LIMIT_NS};
     if (c->choose != CUDA_CHOOSE_TIMED)
         return true;
     t.step = (struct cuda_step){.cuda = c, .batch = &t.batch, .shape = shape};
@@ -202,6 +206,6 @@ bool cuda_choose_time(struct cuda *c, struct error *e)
     int32_t n = cuda_cover(NULL, c->plan, &shape, c->spans);
     for (int32_t i = 0; i < n && !failed; i++)
         if (is_linear(&c->spans[i]))
-            failed = time_span(&t, &c->spans[i], n, until);
+            failed = time_span(&t, &c->spans[i], n);
     return cuda_failed(failed, "timing linear layers", e);
 }
