@@ -13,9 +13,9 @@ out 'decode/b1/c8'
 out 'prefill/b1/p16'
 [ ! -e "$WORK/dry/tiny.jsonl" ] || complain 'it wrote results'
 run 0 'the sweep of an H100 is planned without one' "$KVBENCH" sweep configs/h100.json --dry-run --out "$WORK/dry"
+out '^502 points, [0-9]+ fit in 79.65 GiB; about '
 is 'every point of it, with its memory and its time' \
     "$(grep -cE '^[^ ]+/(decode|prefill)/[^ ]+ +[0-9.]+ [MGT]iB +[0-9.]+(  does not fit)?$' "$WORK/out")" 502
-out '^502 points, [0-9]+ fit in 79.65 GiB; about '
 run 0 'a sweep' "$KVBENCH" sweep "$WORK/tiny.json" --out "$WORK/r"
 is 'a row per point in the journal' "$(lines "$WORK/r/tiny.jsonl")" 9
 is 'a row per point and a header in the table' "$(lines "$WORK/r/tiny.csv")" 10
