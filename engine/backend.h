@@ -4,6 +4,7 @@
 #define ENGINE_BACKEND_H
 
 #include "engine/op.h"
+#include "engine/token_source.h"
 
 // All that varies per step. Rows of one sequence are adjacent and in order of position.
 struct batch {
@@ -108,8 +109,12 @@ struct backend {
     // Fills every position of a block with seeded pseudo-random KV of unit scale: context without prefill.
     bool (*fill)(void *self, int32_t block, uint64_t seed, struct error *e);
 
-    // Logits of output row i of the last run: [vocab_size] f32.
+    // Logits of output row i of the last run: [vocab_size] f32. They lie where they were computed until somebody asks.
     bool (*read)(void *self, int32_t out_row, float *logits, struct error *e);
+
+    // Ids for output rows of the last run by the rules of engine/sampler.c, chosen where the logits lie: id[n], n at most
+    // max_out. A step does not choose: neither this nor read() is in its time. NULL: read() and choose on the host.
+    bool (*choose)(void *self, const struct choice *choices, int32_t n, int32_t *id, struct error *e);
 
     // The device's own counters over all that runs between the two calls; never around what is timed or traced. NULL in
     // backends that have none; false with the reason where there are some that may not or cannot be read here.

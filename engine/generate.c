@@ -8,8 +8,13 @@ struct generation {
     int32_t *token; // [n_prompt + max_tokens]
     int32_t n_tokens;
     int32_t chunk;
-    float *logits; // [vocab_size], NULL for oracles
+    float *logits; // [vocab_size], NULL for oracles and where the backend chooses
 };
+
+static bool chooses_there(const struct engine *engine, const struct token_source *source)
+{
+    return source->sampler && engine->backend->choose;
+}
 
 static bool generation_init(struct generation *g, const struct engine *engine, const int32_t *prompt, int32_t n_prompt,
                             const struct token_source *source, const struct generate_options *options, struct error *e)
@@ -18,9 +23,10 @@ static bool generation_init(struct generation *g, const struct engine *engine, c
     *g = (struct generation){.n_tokens = n_prompt, .chunk = engine->kv.max_tokens};
     if (options->chunk > 0 && options->chunk < g->chunk)
         g->chunk = options->chunk;
+    bool wants_logits = source->needs_logits && !chooses_there(engine, source);
     g->token = malloc(n * sizeof *g->token);
-    g->logits = source->needs_logits ? malloc((size_t)engine->plan->vocab_size * sizeof *g->logits) : NULL;
-    if (!g->token || (source->needs_logits && !g->logits))
+    g->logits = wants_logits ? malloc((size_t)engine->plan->vocab_size * sizeof *g->logits) : NULL;
+    if (!g->token || (wants_logits && !g->logits))
         return error_set(e, ERROR_MEMORY, "no memory for a sequence of %zu tokens", n);
     memcpy(g->token, prompt, (size_t)n_prompt * sizeof *prompt);
     return true;
@@ -61,6 +67,11 @@ static bool is_stop(const struct generate_options *options, int32_t token)
 static bool next_token(struct engine *engine, struct session *session, struct generation *g, struct token_source *source,
                        int32_t *out, struct error *e)
 {
+    struct backend *b = engine->backend;
+    if (chooses_there(engine, source)) {
+        struct choice choice = sampler_choice(source->sampler, 0, session->table.n_tokens);
+        return b->choose(b->self, &choice, 1, out, e);
+    }
     if (source->needs_logits && !engine_logits(engine, 0, g->logits, e))
         return false;
     *out = source->next(source->self, g->logits, engine->plan->vocab_size, session->table.n_tokens);

@@ -145,6 +145,11 @@ static int32_t draw(const struct candidate *c, int32_t n, float u)
     return c[n - 1].id;
 }
 
+static float draw_at(const struct sampler *s, int32_t n_tokens)
+{
+    return rng_uniform(rng_at(s->seed, (uint64_t)n_tokens));
+}
+
 static int32_t next_sampled(void *self, float *logits, int32_t vocab_size, int32_t n_tokens)
 {
     struct sampler *s = self;
@@ -163,10 +168,16 @@ static int32_t next_sampled(void *self, float *logits, int32_t vocab_size, int32
         n = keep_top_p(s, c, n);
     if (!n) // an infinite logit, or none that is a number
         return logits_argmax(logits, vocab_size);
-    return draw(c, n, rng_uniform(rng_at(s->seed, (uint64_t)n_tokens)));
+    return draw(c, n, draw_at(s, n_tokens));
 }
 
 struct token_source sampler_source(struct sampler *s)
 {
-    return (struct token_source){.self = s, .needs_logits = true, .next = next_sampled};
+    return (struct token_source){.self = s, .needs_logits = true, .sampler = s, .next = next_sampled};
+}
+
+struct choice sampler_choice(const struct sampler *s, int32_t out_row, int32_t n_tokens)
+{
+    return (struct choice){
+        .out_row = out_row, .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .u = draw_at(s, n_tokens)};
 }

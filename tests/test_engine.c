@@ -325,6 +325,39 @@ static void test_chunks_and_turns(void **state)
     teardown(&f);
 }
 
+static bool choose_by_draw(void *self, const struct choice *choice, int32_t n, int32_t *id, struct error *e)
+{
+    (void)self, (void)e;
+    assert_true(n == 1 && choice->out_row == 0 && choice->temperature == 0.8f && choice->top_k == 20 &&
+                choice->top_p == 0.9f);
+    *id = (int32_t)(choice->u * 320);
+    return true;
+}
+
+// A backend that chooses is given the sampler's rule and draw; logits are not asked for.
+static void test_a_backend_may_choose(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {0};
+    struct sampler sampler;
+    struct session s = {{0}};
+    const struct generate_options options = {.max_tokens = 5, .use_cache = true};
+    int32_t prompt[6], out[5], n_out;
+    make_tokens(prompt, 6, 1);
+    assert_true(sampler_init(&sampler, 0.8f, 20, 0.9f, 11, &e));
+    struct token_source source = sampler_source(&sampler);
+    setup(&f, (struct kv_config){.n_blocks = 5, .block_size = 4, .max_tokens = 8, .max_seqs = 1, .max_out = 1});
+    f.backend.choose = choose_by_draw, f.backend.read = NULL;
+    assert_true(engine_generate(&f.engine, &s, prompt, 6, &source, &options, out, &n_out, &e));
+    assert_int_equal(n_out, 5);
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(out[i], (int32_t)(rng_uniform(rng_at(11, (uint64_t)(6 + i))) * 320));
+    session_free(&f.engine, &s);
+    sampler_free(&sampler);
+    teardown(&f);
+}
+
 static bool supports_no_rope(void *self, const struct op *op, struct error *e)
 {
     (void)self;
@@ -363,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_steps_beyond_what_was_opened),
         cmocka_unit_test(test_generation_ends),
         cmocka_unit_test(test_chunks_and_turns),
+        cmocka_unit_test(test_a_backend_may_choose),
         cmocka_unit_test(test_opening_refuses_what_the_backend_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

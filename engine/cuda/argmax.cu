@@ -37,10 +37,11 @@ static __device__ __forceinline__ struct best block_best(struct best mine, struc
     return mine;
 }
 
-static __global__ void __launch_bounds__(THREADS) parts_kernel(const float *x, int n, struct best *parts)
+static __global__ void __launch_bounds__(THREADS)
+    parts_kernel(const float *x, int n, const struct choice *choice, struct best *parts)
 {
     __shared__ struct best part[THREADS / 32];
-    const float *row = x + (size_t)blockIdx.y * n;
+    const float *row = x + (size_t)choice[blockIdx.y].out_row * n;
     struct best mine = {0, INT32_MAX};
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < n; i += CUDA_ARGMAX_PARTS * THREADS) {
         struct best here = {row[i], i};
@@ -60,11 +61,12 @@ static __global__ void __launch_bounds__(CUDA_ARGMAX_PARTS) row_kernel(const str
         id[blockIdx.x] = mine.id;
 }
 
-cudaError_t cuda_argmax(const float *x, int32_t rows, int32_t n, int32_t *id, void *scratch, cudaStream_t stream)
+cudaError_t cuda_argmax(const float *x, int32_t width, const struct choice *choice, int32_t n, int32_t *id, void *scratch,
+                        cudaStream_t stream)
 {
     struct best *parts = static_cast<struct best *>(scratch);
-    if (rows < 1 || n < 1)
+    if (n < 1 || width < 1)
         return cudaErrorInvalidValue;
-    cudaError_t e = CUDA_LAUNCH(parts_kernel, dim3(CUDA_ARGMAX_PARTS, rows), dim3(THREADS), 0, stream, x, n, parts);
-    return e ? e : CUDA_LAUNCH(row_kernel, dim3(rows), dim3(CUDA_ARGMAX_PARTS), 0, stream, parts, id);
+    cudaError_t e = CUDA_LAUNCH(parts_kernel, dim3(CUDA_ARGMAX_PARTS, n), dim3(THREADS), 0, stream, x, width, choice, parts);
+    return e ? e : CUDA_LAUNCH(row_kernel, dim3(n), dim3(CUDA_ARGMAX_PARTS), 0, stream, parts, id);
 }

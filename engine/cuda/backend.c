@@ -38,6 +38,7 @@ static void drop_plan(struct cuda *c)
         if (c->event[i])
             (void)cudaEventDestroy(c->event[i]);
     cuda_numbers_free(c);
+    cuda_tokens_free(c);
     cuda_kv_free(c);
     cuda_fp8_free(c);
     free(c->event);
@@ -189,7 +190,8 @@ static bool start(void *self, const struct plan *plan, const struct kv_config *c
     c->event = calloc((size_t)plan->n_ops + 1, sizeof(cudaEvent_t));
     bool ok = (c->spans && c->event) || error_set(e, ERROR_MEMORY, "no memory for the plan of '%s'", plan->model);
     ok = ok && cuda_kv_init(c, plan, config, e) && cuda_numbers_init(c, e) && take_buffers(c, plan, e) && // largest first
-         make_events(c, plan, e) && cuda_failed(cudaDeviceSynchronize(), "preparing", e) && // for copies outside c->stream
+         cuda_tokens_init(c, e) && make_events(c, plan, e) &&
+         cuda_failed(cudaDeviceSynchronize(), "preparing", e) && // for copies outside c->stream
          cuda_choose_time(c, e);
     if (!ok)
         drop_plan(c);
@@ -412,6 +414,7 @@ static bool open_backend(struct backend *out, const struct backend_options *opti
                             .move = move,
                             .fill = fill,
                             .read = read_logits,
+                            .choose = cuda_choose_tokens,
                             .count_begin = cuda_count_begin,
                             .count_end = cuda_count_end,
                             .tracing = cuda_tracing,

@@ -39,8 +39,8 @@ static inline uint32_t cuda_plugin_bytes(void)
 {
     return (uint32_t)(sizeof(struct cuda_plugin) + sizeof(struct cuda_ceilings) + sizeof(struct backend) +
                       sizeof(struct backend_options) + sizeof(struct plan) + sizeof(struct op) + sizeof(struct slot) +
-                      sizeof(struct tensor_spec) + sizeof(struct tensor) + sizeof(struct batch) + sizeof(struct trace_row) +
-                      sizeof(struct error));
+                      sizeof(struct tensor_spec) + sizeof(struct tensor) + sizeof(struct choice) + sizeof(struct batch) +
+                      sizeof(struct trace_row) + sizeof(struct error));
 }
 
 typedef const struct cuda_plugin *(*cuda_plugin_entry)(void);

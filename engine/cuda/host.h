@@ -85,6 +85,7 @@ struct cuda {
     struct cuda_kv kv_shape[PLAN_MAX_KV_GROUPS];
     struct step_numbers host, numbers; // pinned, and on the device
     uint64_t numbers_bytes;
+    struct choice *host_asked, *asked; // pinned, and on the device: [max_out], ids [max_out] behind them (tokens.c)
     float *inv_freq[PLAN_MAX_ROPES], *cos[PLAN_MAX_ROPES], *sin[PLAN_MAX_ROPES];
     float *parts;       // decode attention: [max_seqs, H, CUDA_MAX_SPLITS, d + 2]
     bf16 *gathered;     // rows that an operation with ROWS_OUT reads, for cuBLAS
@@ -169,6 +170,11 @@ cublasStatus_t cuda_fp8_multiply(const struct cuda *c, const struct cuda_fp8_pro
 bool cuda_numbers_init(struct cuda *c, struct error *e);
 void cuda_numbers_free(struct cuda *c);
 cudaError_t cuda_numbers_send(struct cuda *c, const struct batch *batch);
+
+// tokens.c
+bool cuda_tokens_init(struct cuda *c, struct error *e);
+void cuda_tokens_free(struct cuda *c);
+bool cuda_choose_tokens(void *self, const struct choice *choices, int32_t n, int32_t *id, struct error *e);
 
 // kv.c
 bool cuda_kv_init(struct cuda *c, const struct plan *plan, const struct kv_config *config, struct error *e);

@@ -8,6 +8,7 @@
 #define ENGINE_CUDA_KERNELS_H
 
 #include "engine/base/dtype.h"
+#include "engine/token_source.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -128,14 +129,16 @@ int32_t cuda_attn_splits(int32_t rows, int32_t n_kv_heads, int32_t max_ctx, int3
 cudaError_t cuda_attn_decode(const struct cuda_attn *a, cudaStream_t stream);               // one row per sequence
 cudaError_t cuda_attn_prefill(const struct cuda_attn *a, cudaStream_t stream);              // tiles of rows, tensor cores
 
-// id[r] = index of the largest of x[r][0 .. n-1] (the first of equals); scratch: [rows, CUDA_ARGMAX_PARTS] pairs.
+// id[i] = index of the largest of row choice[i].out_row of x [., width] (the first of equals).
 enum { CUDA_ARGMAX_PARTS = 64 };
-cudaError_t cuda_argmax(const float *x, int32_t rows, int32_t n, int32_t *id, void *scratch, cudaStream_t stream);
+cudaError_t cuda_argmax(const float *x, int32_t width, const struct choice *choice, int32_t n, int32_t *id,
+                        void *scratch, // [n, CUDA_ARGMAX_PARTS] pairs of 4 bytes
+                        cudaStream_t stream);
 
-// Sampling on the device: softmax at `temperature`, then the smallest set of the likeliest top_k (0: all) with mass top_p,
-// drawn by u[r] in [0, 1). Same rules as engine/sampler.c.
-cudaError_t cuda_sample(const float *x, int32_t rows, int32_t n, float temperature, int32_t top_k, float top_p,
-                        const float *u, int32_t *id, void *scratch, cudaStream_t stream);
+// id[i] drawn by choice[i], the rules those of engine/sampler.c; id holds what cuda_argmax said, which stays where the
+// temperature is 0. width < 2^24; the choices' ranges are the caller's to check.
+cudaError_t cuda_sample(const float *x, int32_t width, const struct choice *choice, int32_t n, int32_t *id,
+                        cudaStream_t stream);
 
 // Values that engine/load/random.c would give rows first .. of tensor (stream, cols): bf16 only.
 cudaError_t cuda_random_bf16(uint64_t stream_seed, int32_t cols, int32_t first, int32_t count, bf16 *out,

@@ -72,32 +72,32 @@ static __device__ uint64_t shortest(const struct row &r, uint64_t last, int coun
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    sample_kernel(const float *x, int n, float temperature, int top_k, float top_p, const float *u, int32_t *id)
+    sample_kernel(const float *x, int width, const struct choice *choice, int32_t *id)
 {
     __shared__ struct measure part[THREADS / 32];
-    const float *logits = x + (size_t)blockIdx.x * n;
-    struct row r = {logits, n, logits[id[blockIdx.x]], temperature, !top_k && !(top_p < 1)};
-    uint64_t last = r.by_id ? (uint64_t)n : (uint64_t)ONE_BITS << ID_BITS | ((1u << ID_BITS) - 1);
+    const struct choice c = choice[blockIdx.x];
+    if (c.temperature == 0)
+        return;
+    const float *logits = x + (size_t)c.out_row * width;
+    struct row r = {logits, width, logits[id[blockIdx.x]], c.temperature, !c.top_k && !(c.top_p < 1)};
+    uint64_t last = r.by_id ? (uint64_t)width : (uint64_t)ONE_BITS << ID_BITS | ((1u << ID_BITS) - 1);
     struct measure all = measure_to(r, last, part);
     if (!all.count) // an infinite logit, or none that is a number: what argmax says
         return;
-    if (top_k && top_k < all.count)
-        last = shortest(r, last, top_k, 0, false, part);
-    if (top_p < 1)
-        last = shortest(r, last, 1, (double)top_p * measure_to(r, last, part).mass, false, part);
+    if (c.top_k && c.top_k < all.count)
+        last = shortest(r, last, c.top_k, 0, false, part);
+    if (c.top_p < 1)
+        last = shortest(r, last, 1, (double)c.top_p * measure_to(r, last, part).mass, false, part);
     all = measure_to(r, last, part);
-    uint64_t drawn = shortest(r, last, 1, (double)u[blockIdx.x] * all.mass, true, part);
+    uint64_t drawn = shortest(r, last, 1, (double)c.u * all.mass, true, part);
     if (threadIdx.x == 0)
         id[blockIdx.x] = (int32_t)(drawn & ((1u << ID_BITS) - 1));
 }
 
-cudaError_t cuda_sample(const float *x, int32_t rows, int32_t n, float temperature, int32_t top_k, float top_p,
-                        const float *u, int32_t *id, void *scratch, cudaStream_t stream)
+cudaError_t cuda_sample(const float *x, int32_t width, const struct choice *choice, int32_t n, int32_t *id,
+                        cudaStream_t stream)
 {
-    if (n < 1 || n >= 1 << ID_BITS || top_k < 0 || !(top_p > 0) || !(temperature >= 0))
-        return cudaErrorInvalidValue;
-    cudaError_t e = cuda_argmax(x, rows, n, id, scratch, stream);
-    return e || temperature == 0
-               ? e
-               : CUDA_LAUNCH(sample_kernel, dim3(rows), dim3(THREADS), 0, stream, x, n, temperature, top_k, top_p, u, id);
+    return n < 1 || width < 1 || width >= 1 << ID_BITS
+               ? cudaErrorInvalidValue
+               : CUDA_LAUNCH(sample_kernel, dim3(n), dim3(THREADS), 0, stream, x, width, choice, id);
 }

@@ -174,7 +174,30 @@ static int32_t likeliest(const float *logits, float *ahead)
     return best;
 }
 
-enum { PROMPT = 6, GENERATED = 16 };
+enum { PROMPT = 6, GENERATED = 16, RULES = 4 };
+
+// What the device chooses of output row 0, whose logits these are: the likeliest, and draws by other rules, all at once.
+static void check_choices(const struct rig *r, const float *logits, int32_t n_tokens)
+{
+    static const struct sampler SAMPLER[RULES] = {{.top_p = 1},
+                                                  {.temperature = 0.8f, .top_p = 1},
+                                                  {.temperature = 1, .top_k = 9, .top_p = 0.9f},
+                                                  {.top_k = 3, .top_p = 0.5f}};
+    struct choice choice[RULES];
+    struct error e = {0};
+    int32_t expected[RULES], got[RULES];
+    for (int i = 0; i < RULES; i++) {
+        struct sampler s = SAMPLER[i];
+        float row[VOCAB];
+        memcpy(row, logits, sizeof row);
+        expected[i] = sampler_source(&s).next(&s, row, VOCAB, n_tokens);
+        choice[i] = sampler_choice(&s, 0, n_tokens);
+        sampler_free(&s);
+    }
+    if (!r->backend.choose(r->backend.self, choice, RULES, got, &e))
+        fail_msg("%s", e.message);
+    assert_memory_equal(got, expected, sizeof got);
+}
 
 // Greedy tokens behind a prompt; returns by how much the closest choice was ahead, relative to the largest logit.
 static float generate(const struct shape *shape, enum place place, int32_t *token)
@@ -191,6 +214,8 @@ static float generate(const struct shape *shape, enum place place, int32_t *toke
         step.b.n_out = 1, step.out_row[0] = n - 1;
         step_run(&step, &r, NULL);
         read_row(&r, 0, logits);
+        if (place == ON_CUDA)
+            check_choices(&r, logits, at + n);
         token[i] = likeliest(logits, &ahead);
         least = fminf(least, ahead);
         at += n;
@@ -531,6 +556,7 @@ static void test_bad_batches_are_refused(void **state)
     struct rig r = {0};
     struct error e;
     float logits[VOCAB];
+    int32_t id;
     rig_open(&r, &shape, ON_CUDA);
     for (int fault = 0; fault < 8; fault++) {
         step_begin(&step, &r);
@@ -553,6 +579,15 @@ static void test_bad_batches_are_refused(void **state)
     assert_false(r.backend.move(r.backend.self, &(struct kv_move){0, 1, 0, 0}, 1, &e));
     assert_int_equal(e.kind, ERROR_UNSUPPORTED);
     assert_false(r.backend.read(r.backend.self, 0, logits, &e)); // no step has run
+    assert_false(r.backend.choose(r.backend.self, &(struct choice){.top_p = 1}, 1, &id, &e));
+    assert_non_null(strstr(e.message, "output row 0"));
+    step_begin(&step, &r);
+    step_add(&step, &r, 0, 0, 1, MAX_SEQS);
+    step_run(&step, &r, NULL);
+    assert_false(r.backend.choose(r.backend.self, &(struct choice){.top_p = 0}, 1, &id, &e));
+    assert_false(r.backend.choose(r.backend.self, &(struct choice){.top_p = 1, .u = 1}, 1, &id, &e));
+    assert_false(r.backend.choose(r.backend.self, NULL, MAX_SEQS * MAX_LENGTH + 1, &id, &e));
+    assert_true(r.backend.choose(r.backend.self, &(struct choice){.top_p = 1}, 1, &id, &e));
     assert_true(r.backend.memory_bytes(r.backend.self) > plan_weight_bytes(&r.plan));
     rig_close(&r);
 }

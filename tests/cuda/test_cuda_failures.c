@@ -72,6 +72,14 @@ static bool read_logits(struct cycle *c, struct error *e)
     return c->rig.backend.read(c->rig.backend.self, 0, logits, e);
 }
 
+static int32_t chosen;
+
+static bool choose(struct cycle *c, struct error *e)
+{
+    const struct choice choice = {.temperature = 1, .top_p = 1, .u = 0.5f};
+    return c->rig.backend.choose(c->rig.backend.self, &choice, 1, &chosen, e);
+}
+
 // A backend's life: opened, loaded, a prompt, steps captured and traced, answers, closed.
 static void live(struct cycle *c, const struct shape *shape)
 {
@@ -96,6 +104,7 @@ static void live(struct cycle *c, const struct shape *shape)
         ask(c, "a step", i == 1 ? run_traced : run);
     }
     ask(c, "reading", read_logits);
+    ask(c, "choosing", choose);
     rig_close(&c->rig);
 }
 
@@ -119,20 +128,24 @@ static void test_every_call_may_fail(void **state)
 {
     struct shape shape = make_shape(2, 1, 32, *(enum dtype *)*state, DTYPE_BF16);
     float expected[VOCAB];
+    int32_t expected_id;
     int n = 0;
     shape.spec.num_hidden_layers = 1;
     live(&(struct cycle){0}, &shape);
     memcpy(expected, logits, sizeof expected);
+    expected_id = chosen;
     check_memory("nothing");
     for (bool fired = true; fired;) {
         struct cycle c = {0};
         const char *at;
         fail_call(++n);
         memset(logits, 0, sizeof logits);
+        chosen = -1;
         live(&c, &shape);
         fired = emu_injected(), at = c.at;
         check_memory(at);
         assert_memory_equal(expected, logits, sizeof expected);
+        assert_int_equal(expected_id, chosen);
     }
     print_message("%d calls\n", n - 1);
     assert_true(n > 100);

@@ -47,23 +47,29 @@ static void fill(float *x, float scale)
         x[i] = normal() * scale;
 }
 
-static void argmax(const float *x, int32_t n, int32_t id[ROWS])
+// One choice for each row of x [ROWS, n], the last row first, as the backend asks for them.
+static void choose(const float *x, int32_t n, const struct choice choice[ROWS], int32_t id[ROWS])
 {
     float *on_device = device(x, (size_t)(ROWS * n) * sizeof *x);
+    struct choice *asked = device(choice, ROWS * sizeof *choice);
     int32_t *out = device(NULL, ROWS * sizeof *out);
     void *scratch = device(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
-    ok(cuda_argmax(on_device, ROWS, n, out, scratch, NULL));
+    ok(cuda_argmax(on_device, n, asked, ROWS, out, scratch, NULL));
+    ok(cuda_sample(on_device, n, asked, ROWS, out, NULL));
     ok(cudaDeviceSynchronize());
     ok(cudaMemcpy(id, out, ROWS * sizeof *id, cudaMemcpyDeviceToHost));
-    ok(cudaFree(on_device)), ok(cudaFree(out)), ok(cudaFree(scratch));
+    ok(cudaFree(on_device)), ok(cudaFree(asked)), ok(cudaFree(out)), ok(cudaFree(scratch));
 }
 
 static void check_argmax(const float *x, int32_t n)
 {
+    struct choice choice[ROWS];
     int32_t id[ROWS];
-    argmax(x, n, id);
     for (int r = 0; r < ROWS; r++)
-        assert_int_equal(id[r], logits_argmax(x + r * n, n));
+        choice[r] = (struct choice){.out_row = ROWS - 1 - r, .top_p = 1};
+    choose(x, n, choice, id);
+    for (int r = 0; r < ROWS; r++)
+        assert_int_equal(id[r], logits_argmax(x + choice[r].out_row * n, n));
 }
 
 static void test_argmax(void **state)
@@ -86,50 +92,50 @@ static void test_argmax(void **state)
     check_argmax(x, WIDTH);
 }
 
-static int32_t host_sample(const float *row, float temperature, int32_t top_k, float top_p, uint64_t seed, int32_t at)
+struct rule {
+    float temperature;
+    int32_t top_k;
+    float top_p;
+};
+
+// What sampler.c chooses of row r of x, and the same asked of the device.
+static int32_t host_sample(const float *x, int32_t r, const struct rule *rule, uint64_t seed, struct choice *choice)
 {
     struct sampler s;
     float logits[WIDTH];
-    assert_true(sampler_init(&s, temperature, top_k, top_p, seed, NULL));
-    memcpy(logits, row, sizeof logits);
+    assert_true(sampler_init(&s, rule->temperature, rule->top_k, rule->top_p, seed, NULL));
+    memcpy(logits, x + r * WIDTH, sizeof logits);
     struct token_source source = sampler_source(&s);
-    int32_t id = source.next(source.self, logits, WIDTH, at);
+    int32_t id = source.next(source.self, logits, WIDTH, 10 + r);
+    *choice = sampler_choice(source.sampler, r, 10 + r);
     sampler_free(&s);
     return id;
 }
 
-static void check_sample(const float *x, float temperature, int32_t top_k, float top_p, uint64_t seed)
+// Row r by rule r of as many.
+static void check_sample(const float *x, const struct rule rule[ROWS], uint64_t seed)
 {
-    float u[ROWS];
-    int32_t id[ROWS];
-    for (int r = 0; r < ROWS; r++)
-        u[r] = rng_uniform(rng_at(seed, (uint64_t)(10 + r))); // as sampler.c draws
-    float *on_device = device(x, ROWS * WIDTH * sizeof *x), *u_device = device(u, sizeof u);
-    int32_t *out = device(NULL, sizeof id);
-    void *scratch = device(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
-    ok(cuda_sample(on_device, ROWS, WIDTH, temperature, top_k, top_p, u_device, out, scratch, NULL));
-    ok(cudaDeviceSynchronize());
-    ok(cudaMemcpy(id, out, sizeof id, cudaMemcpyDeviceToHost));
-    for (int r = 0; r < ROWS; r++)
-        assert_int_equal(id[r], host_sample(x + r * WIDTH, temperature, top_k, top_p, seed, 10 + r));
-    ok(cudaFree(on_device)), ok(cudaFree(u_device)), ok(cudaFree(out)), ok(cudaFree(scratch));
+    struct choice choice[ROWS];
+    int32_t id[ROWS], expected[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        expected[i] = host_sample(x, ROWS - 1 - i, &rule[i], seed, &choice[i]);
+    choose(x, WIDTH, choice, id);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(id[i], expected[i]);
 }
 
 static void test_sample(void **state)
 {
     (void)state;
-    static const struct {
-        float temperature;
-        int32_t top_k;
-        float top_p;
-    } CASE[] = {{0, 0, 1}, {1, 0, 1}, {0.7f, 20, 1}, {1.2f, 0, 0.9f}, {0.9f, 40, 0.8f}, {1, 1, 1}, {2, 5000, 0.999f}};
+    static const struct rule RULE[] = {{0, 0, 1}, {1, 0, 1},         {0.7f, 20, 1}, {1.2f, 0, 0.9f}, {0.9f, 40, 0.8f},
+                                       {1, 1, 1}, {2, 5000, 0.999f}, {0, 5, 0.5f},  {1, 3, 1}};
     static float x[ROWS * WIDTH];
     fill(x, 2);
     for (int i = 0; i < WIDTH; i++)
         x[i] = roundf(x[i]); // equals
     x[2 * WIDTH + 3] = NAN;
-    for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++)
-        check_sample(x, CASE[i].temperature, CASE[i].top_k, CASE[i].top_p, 100 + i);
+    for (size_t i = 0; i + ROWS <= sizeof RULE / sizeof *RULE; i++)
+        check_sample(x, RULE + i, 100 + i);
 }
 
 // Where nothing can be drawn, argmax decides; what no launch could run is refused.
@@ -141,10 +147,9 @@ static void test_sample_edges(void **state)
     x[5] = INFINITY;
     for (int i = WIDTH; i < 2 * WIDTH; i++)
         x[i] = NAN;
-    check_sample(x, 1, 10, 0.5f, 3);
-    assert_int_equal(cuda_sample(x, 1, WIDTH, -1, 0, 1, x, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_sample(x, 1, 1 << 24, 1, 0, 1, x, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_argmax(x, 0, WIDTH, NULL, NULL, NULL), cudaErrorInvalidValue);
+    check_sample(x, (const struct rule[]){{1, 10, 0.5f}, {1, 10, 0.5f}, {1, 10, 0.5f}}, 3);
+    assert_int_equal(cuda_sample(x, 1 << 24, NULL, 1, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_argmax(x, WIDTH, NULL, 0, NULL, NULL, NULL), cudaErrorInvalidValue);
 }
 
 static void test_random_weights(void **state)
