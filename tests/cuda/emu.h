@@ -3,6 +3,7 @@
 // runtime and cuBLAS that host code is linked against instead of NVIDIA's, on NVIDIA's own headers.
 //
 //   KVEMU_ORDER=fwd|rev|rand:SEED   order in which threads and blocks run: a missing barrier shows as a changed result
+//                                   and when asynchronous copies are made: at the wait, at once, by chance
 //   KVEMU_STREAMS=eager|lazy        lazy (default): work runs as late as CUDA allows, so missing synchronization shows
 //   KVEMU_FAIL=N                    the N-th call of the runtime fails
 //   KVEMU_CHIP=80|90|100            compute capability times 10 (default: 90)
@@ -30,7 +31,7 @@ struct emu_dim3 {
 struct emu_copy {
     void *to;
     const void *from;
-    unsigned bytes, group;
+    unsigned bytes, group; // bytes 0: copied already
 };
 
 // One CUDA thread.
@@ -77,7 +78,7 @@ void emu_mma_bf16(struct emu_fiber **lane, uint32_t mask);
 void emu_ldmatrix(struct emu_fiber **lane, uint32_t mask);
 void emu_ldmatrix_transposed(struct emu_fiber **lane, uint32_t mask);
 
-// cp.async: copied as late as the waits allow.
+// cp.async: copied at the wait, NaN until then; or at once: by KVEMU_ORDER.
 void emu_copy_async(void *to, const void *from, unsigned bytes);
 void emu_copy_commit(void);
 void emu_copy_wait(unsigned pending_groups);

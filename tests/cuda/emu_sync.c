@@ -269,6 +269,14 @@ void emu_ldmatrix_transposed(struct emu_fiber **lane, uint32_t mask)
     ldmatrix(lane, mask, true);
 }
 
+// NaN, whatever the type, in what nobody may read before it is waited for.
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) static void poison(void *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)to)[i] = 0xff;
+}
+
+// Late: its thread's wait makes the copy. At once: it overwrites what others may still be reading. Both are CUDA's right.
 void emu_copy_async(void *to, const void *from, unsigned bytes)
 {
     struct emu_fiber *f = emu_current;
@@ -276,7 +284,12 @@ void emu_copy_async(void *to, const void *from, unsigned bytes)
         emu_die("cp.async of %u bytes is misaligned", bytes);
     if (f->n_copies == EMU_MAX_COPIES)
         emu_die("more than %d copies of one thread under way", EMU_MAX_COPIES);
-    f->copy[f->n_copies++] = (struct emu_copy){to, from, bytes, f->n_groups};
+    bool late = emu_choose(2) == 0;
+    if (late)
+        poison(to, bytes);
+    else
+        raw_copy(to, from, bytes);
+    f->copy[f->n_copies++] = (struct emu_copy){to, from, late ? bytes : 0, f->n_groups};
 }
 
 void emu_copy_commit(void)

@@ -17,6 +17,10 @@ enum planted {
     PLANTED_UNAWAITED_COPY, // an asynchronous copy is read before it is waited for
     PLANTED_MISALIGNED,     // 16 bytes from an address of 4
     PLANTED_COLD_CAPTURE,   // a kernel's first launch is captured
+    // By a pipeline: a tile is on its way while the one before is read.
+    PLANTED_PIPELINE,     // nothing is wrong with it
+    PLANTED_SHORT_WAIT,   // it waits for one tile too few
+    PLANTED_EARLY_REFILL, // a buffer is filled again while others read it
     PLANTED_COUNT,
 };
 enum { PLANTED_N = 128 };

@@ -79,7 +79,8 @@ static bool is_right(enum planted bug)
 }
 
 static const char *const NAME[PLANTED_COUNT] = {"nothing",       "no barrier",     "out of bounds", "wrong mask",
-                                                "split barrier", "unawaited copy", "misaligned",    "cold capture"};
+                                                "split barrier", "unawaited copy", "misaligned",    "cold capture",
+                                                "pipeline",      "short wait",     "early refill"};
 
 // Each bug in one order of threads at least: half a block that does not wait is late in one, early in the other.
 static void test_bugs_are_caught(void **state)
@@ -92,8 +93,9 @@ static void test_bugs_are_caught(void **state)
             setenv("KVEMU_ORDER", ORDER[o], 1);
             right += is_right((enum planted)bug);
         }
-        if (bug == PLANTED_NOTHING ? right != 3 : right == 3)
-            fail_msg("'%s' was not %s", NAME[bug], bug ? "caught" : "right");
+        bool sound = bug == PLANTED_NOTHING || bug == PLANTED_PIPELINE;
+        if (sound ? right != 3 : right == 3)
+            fail_msg("'%s' was not %s", NAME[bug], sound ? "right" : "caught");
     }
 }
 
