@@ -1,14 +1,25 @@
-// What decode and prefill attention share: KV rows as bf16 pairs, scores and weighted sums on tensor cores.
-//
-// As in linear.cu, A and B of S = Q K' may take k (here: the values of a head) in any common order, so lane (g, q) takes 8
-// adjacent values of its row at c * 32 + q * 8 and hands its four pairs to two mma. P V needs its own order: V goes through
-// shared memory.
+// What decode and prefill attention share: KV rows as bf16 pairs, softmax while scores come.
 #ifndef ENGINE_CUDA_ATTN_H
 #define ENGINE_CUDA_ATTN_H
 
 #include "engine/cuda/values.h"
 
 enum { PAD = 8 }; // bf16 behind each row in shared memory, so that eight rows lie in different banks
+
+// Two bytes as bf16. Conversions of integers run at a quarter of the speed of others, so a byte becomes the low bits of a
+// float between 2^23 and 2^24 instead: exact, and an addition away from its value.
+static __device__ __forceinline__ uint32_t int8_pair(uint32_t two)
+{
+    const float zero = 8388608.0f + 128.0f;
+    uint32_t x = two ^ 0x8080u;
+    return to_bf16_pair(__uint_as_float(0x4b000000u | (x & 0xff)) - zero,
+                        __uint_as_float(0x4b000000u | (x >> 8 & 0xff)) - zero);
+}
+static __device__ __forceinline__ uint32_t fp8_pair(uint32_t two)
+{
+    __half2_raw h = __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)two, __NV_E4M3);
+    return to_bf16_pair(from_f16(h.x), from_f16(h.y));
+}
 
 // Eight values of a KV row, unscaled.
 static __device__ __forceinline__ uint4 load8(int type, const uint8_t *row, int at)
@@ -25,8 +36,7 @@ static __device__ __forceinline__ uint4 load8(int type, const uint8_t *row, int 
     UNROLL
     for (int i = 0; i < 4; i++) {
         uint32_t w = (i < 2 ? raw.x : raw.y) >> 16 * (i % 2);
-        pair[i] = type == DTYPE_INT8 ? to_bf16_pair((float)(int8_t)w, (float)(int8_t)(w >> 8))
-                                     : to_bf16_pair(from_fp8((uint8_t)w), from_fp8((uint8_t)(w >> 8)));
+        pair[i] = type == DTYPE_INT8 ? int8_pair(w) : fp8_pair(w);
     }
     return v;
 }
@@ -63,44 +73,11 @@ struct head_kv {
     }
 };
 
-// Two rows of scores per lane: (g, columns 2q, 2q + 1 of each tile of 8) and the same of row g + 8.
+// Two rows of scores per lane: (g, columns 2q, 2q + 1 of each tile of 8) and the same of row g + 8. The sums are this
+// lane's share: quad_sum() of them is the row's.
 struct softmax_state {
     float max[2], sum[2];
 };
-
-// s += q k' for one tile of 8 positions. q: shared, [16, CHUNKS * 32 + PAD]; k: this lane's position (row g of the tile).
-template <int CHUNKS>
-static __device__ __forceinline__ void score_tile(const uint16_t *q, const uint4 (&k)[CHUNKS], float (&s)[4])
-{
-    const int lane = threadIdx.x % 32, g = lane / 4, at = lane % 4 * 8;
-    UNROLL
-    for (int c = 0; c < CHUNKS; c++) {
-        const int width = CHUNKS * 32 + PAD;
-        uint4 low = *reinterpret_cast<const uint4 *>(q + g * width + c * 32 + at);
-        uint4 high = *reinterpret_cast<const uint4 *>(q + (g + 8) * width + c * 32 + at);
-        const uint32_t a0[4] = {low.x, high.x, low.y, high.y}, a1[4] = {low.z, high.z, low.w, high.w};
-        const uint32_t b0[2] = {k[c].x, k[c].y}, b1[2] = {k[c].z, k[c].w};
-        mma_bf16(s, a0, b0);
-        mma_bf16(s, a1, b1);
-    }
-}
-
-// o += p v for 16 positions: s holds the probabilities of two tiles of 8; v: shared, [16, CHUNKS * 32 + PAD].
-template <int CHUNKS>
-static __device__ __forceinline__ void weigh_tile(const float (&s)[2][4], const uint16_t *v, float (&o)[CHUNKS * 4][4])
-{
-    const int lane = threadIdx.x % 32, width = CHUNKS * 32 + PAD;
-    const uint32_t p[4] = {to_bf16_pair(s[0][0], s[0][1]), to_bf16_pair(s[0][2], s[0][3]), to_bf16_pair(s[1][0], s[1][1]),
-                           to_bf16_pair(s[1][2], s[1][3])};
-    UNROLL
-    for (int n = 0; n < CHUNKS * 2; n++) { // 16 values of the head at a time
-        uint32_t r[4];
-        load_matrices_transposed(r, v + (lane % 16) * width + n * 16 + lane / 16 * 8);
-        const uint32_t b0[2] = {r[0], r[1]}, b1[2] = {r[2], r[3]};
-        mma_bf16(o[2 * n], p, b0);
-        mma_bf16(o[2 * n + 1], p, b1);
-    }
-}
 
 static __device__ __forceinline__ float quad_max(float v)
 {
@@ -118,6 +95,7 @@ static __device__ __forceinline__ float quad_sum(float v)
 template <int TILES, int COLUMNS>
 static __device__ __forceinline__ void soften(float (&s)[TILES][4], struct softmax_state &state, float (&o)[COLUMNS][4])
 {
+    float shrink[2];
     UNROLL
     for (int h = 0; h < 2; h++) {
         float high = state.max[h], sum = 0;
@@ -125,26 +103,25 @@ static __device__ __forceinline__ void soften(float (&s)[TILES][4], struct softm
         for (int t = 0; t < TILES; t++)
             high = fmaxf(high, fmaxf(s[t][2 * h], s[t][2 * h + 1]));
         high = quad_max(high);
-        float base = high == -INFINITY ? 0 : high, shrink = exp2f(state.max[h] - base);
+        float base = high == -INFINITY ? 0 : high;
+        shrink[h] = power_of_two(state.max[h] - base);
         UNROLL
         for (int t = 0; t < TILES; t++)
             UNROLL
         for (int i = 2 * h; i < 2 * h + 2; i++)
-            s[t][i] = exp2f(s[t][i] - base), sum += s[t][i];
+            s[t][i] = power_of_two(s[t][i] - base), sum += s[t][i];
         state.max[h] = high;
-        state.sum[h] = state.sum[h] * shrink + quad_sum(sum);
-        UNROLL
-        for (int c = 0; c < COLUMNS; c++)
-            o[c][2 * h] *= shrink, o[c][2 * h + 1] *= shrink;
+        state.sum[h] = state.sum[h] * shrink[h] + sum;
     }
+    if (!__any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1)) // the largest is seldom new
+        return;
+    UNROLL
+    for (int c = 0; c < COLUMNS; c++)
+        UNROLL
+    for (int i = 0; i < 4; i++)
+        o[c][i] *= shrink[i / 2];
 }
 
 #define LOG2_E 1.4426950408889634f
-
-// A score as softmax wants it: scaled, capped, base 2; -infinity outside first .. last.
-static __device__ __forceinline__ float masked(float s, float scale, float softcap, int position, int first, int last)
-{
-    return position >= first && position <= last ? capped(s * scale, softcap) * LOG2_E : -INFINITY;
-}
 
 #endif

@@ -1,6 +1,10 @@
 // Decode attention: one row per sequence. A block reads one part of the context of one KV head for up to 16 query heads of
 // its group; its warps take tiles of 16 positions by turns and are joined in order, as are the parts of the context
 // afterwards.
+//
+// As in linear.cu, A and B of S = Q K' may take k (here: the values of a head) in any common order, so lane (g, q) takes 8
+// adjacent values of its row at c * 32 + q * 8, straight from memory, and hands its four pairs to two mma. P V needs its own
+// order: V goes through shared memory.
 #include "engine/cuda/attn.h"
 
 enum { WARPS = 4, HEADS = 16, TILE = 16 };
@@ -25,6 +29,47 @@ template <int CHUNKS> static __device__ void load_queries(const bf16 *q, int n, 
     }
 }
 
+// s += q k' for one tile of 8 positions and PART chunks of the head. q: shared, [16, CHUNKS * 32 + PAD], at the first of
+// these chunks; k: this lane's position (row g of the tile).
+template <int CHUNKS, int PART>
+static __device__ __forceinline__ void score_tile(const uint16_t *q, const uint4 (&k)[PART], float (&s)[4])
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, at = lane % 4 * 8;
+    UNROLL
+    for (int c = 0; c < PART; c++) {
+        const int width = CHUNKS * 32 + PAD;
+        uint4 low = *reinterpret_cast<const uint4 *>(q + g * width + c * 32 + at);
+        uint4 high = *reinterpret_cast<const uint4 *>(q + (g + 8) * width + c * 32 + at);
+        const uint32_t a0[4] = {low.x, high.x, low.y, high.y}, a1[4] = {low.z, high.z, low.w, high.w};
+        const uint32_t b0[2] = {k[c].x, k[c].y}, b1[2] = {k[c].z, k[c].w};
+        mma_bf16(s, a0, b0);
+        mma_bf16(s, a1, b1);
+    }
+}
+
+// o += p v for 16 positions: s holds the probabilities of two tiles of 8; v: shared, [16, CHUNKS * 32 + PAD].
+template <int CHUNKS>
+static __device__ __forceinline__ void weigh_tile(const float (&s)[2][4], const uint16_t *v, float (&o)[CHUNKS * 4][4])
+{
+    const int lane = threadIdx.x % 32, width = CHUNKS * 32 + PAD;
+    const uint32_t p[4] = {to_bf16_pair(s[0][0], s[0][1]), to_bf16_pair(s[0][2], s[0][3]), to_bf16_pair(s[1][0], s[1][1]),
+                           to_bf16_pair(s[1][2], s[1][3])};
+    UNROLL
+    for (int n = 0; n < CHUNKS * 2; n++) { // 16 values of the head at a time
+        uint32_t r[4];
+        load_matrices_transposed(r, v + (lane % 16) * width + n * 16 + lane / 16 * 8);
+        const uint32_t b0[2] = {r[0], r[1]}, b1[2] = {r[2], r[3]};
+        mma_bf16(o[2 * n], p, b0);
+        mma_bf16(o[2 * n + 1], p, b1);
+    }
+}
+
+// A score as softmax wants it: scaled, capped, base 2; -infinity outside first .. last.
+static __device__ __forceinline__ float masked(float s, float scale, float softcap, int position, int first, int last)
+{
+    return position >= first && position <= last ? capped(s * scale, softcap) * LOG2_E : -INFINITY;
+}
+
 // One tile of 16 positions from `at`: scores, softmax, weighted sum.
 template <int CHUNKS>
 static __device__ __forceinline__ void attend_tile(const struct cuda_attn &a, const struct head_kv &kv, int at, int first,
@@ -36,6 +81,7 @@ static __device__ __forceinline__ void attend_tile(const struct cuda_attn &a, co
         WIDTH = CHUNKS * 32 + PAD,
         PIECES = CHUNKS * 4,
         K_TILES = CHUNKS > 4 ? 1 : 2,
+        K_PART = CHUNKS > 4 ? 4 : CHUNKS,
         V_LOADS = CHUNKS > 4 ? 4 : CHUNKS * 2
     };
     const int lane = threadIdx.x % 32, g = lane / 4, column = lane % 4 * 2;
@@ -51,16 +97,18 @@ static __device__ __forceinline__ void attend_tile(const struct cuda_attn &a, co
             *reinterpret_cast<uint4 *>(v_tile + (i + j * 32) / PIECES * WIDTH + (i + j * 32) % PIECES * 8) = v[j];
     }
     UNROLL
-    for (int t = 0; t < 2; t += K_TILES) {
-        uint4 k[K_TILES][CHUNKS];
+    for (int t = 0; t < 2; t += K_TILES)
+        ROLLED
+    for (int from = 0; from < CHUNKS; from += K_PART) {
+        uint4 k[K_TILES][K_PART];
         UNROLL
         for (int j = 0; j < K_TILES; j++)
             UNROLL
-        for (int c = 0; c < CHUNKS; c++)
-            k[j][c] = load8(kv.kv->type[0], kv.row(0, min(at + (t + j) * 8 + g, last)), c * 32 + lane % 4 * 8);
+        for (int c = 0; c < K_PART; c++)
+            k[j][c] = load8(kv.kv->type[0], kv.row(0, min(at + (t + j) * 8 + g, last)), (from + c) * 32 + lane % 4 * 8);
         UNROLL
         for (int j = 0; j < K_TILES; j++)
-            score_tile<CHUNKS>(q, k[j], s[t + j]);
+            score_tile<CHUNKS>(q + from * 32, k[j], s[t + j]);
     }
     UNROLL
     for (int t = 0; t < 2; t++)
@@ -87,9 +135,11 @@ static __device__ void join_warps(const struct softmax_state &state, const float
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     UNROLL
-    for (int h = 0; h < 2; h++)
+    for (int h = 0; h < 2; h++) {
+        float total = quad_sum(state.sum[h]);
         if (q == 0)
-            max[warp * HEADS + g + 8 * h] = state.max[h], sum[warp * HEADS + g + 8 * h] = state.sum[h];
+            max[warp * HEADS + g + 8 * h] = state.max[h], sum[warp * HEADS + g + 8 * h] = total;
+    }
     __syncthreads();
     float factor[2];
     UNROLL

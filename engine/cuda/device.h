@@ -16,6 +16,7 @@
 #ifdef __CUDACC__
 
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1") // where unrolling would take more registers than there are
 #define DYNAMIC_SHARED(T, name)                                                                                             \
     extern __shared__ __align__(1024) unsigned char dynamic_shared_[];                                                      \
     T *name = reinterpret_cast<T *>(dynamic_shared_)
@@ -67,6 +68,14 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], const
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(shared_address(row)));
+}
+
+// 2^x as the hardware has it: within 2 units in the last place, 0 below 2^-126.
+__device__ __forceinline__ float power_of_two(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
 // 16 bytes that are read once: past L1, fetched 256 bytes at a time into L2.

@@ -17,7 +17,8 @@ static __device__ __forceinline__ uint16_t to_bf16(float f)
 // A pair as it lies in memory: the first value in the low half.
 static __device__ __forceinline__ uint32_t to_bf16_pair(float first, float second)
 {
-    return to_bf16(first) | (uint32_t)to_bf16(second) << 16;
+    __nv_bfloat162 pair = __floats2bfloat162_rn(first, second); // one instruction
+    return reinterpret_cast<uint32_t &>(pair);
 }
 static __device__ __forceinline__ float first_of(uint32_t pair)
 {

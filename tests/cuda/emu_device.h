@@ -18,6 +18,7 @@
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #define UNROLL
+#define ROLLED
 #define threadIdx (emu_current->tid)
 #define blockIdx (emu_block.bid)
 #define blockDim (emu_block.block)
@@ -192,6 +193,10 @@ inline void load_matrices_transposed(uint32_t (&r)[4], const void *row)
     std::memcpy(emu_current->in, &row, sizeof row);
     emu_warp(0xffffffffu, emu_ldmatrix_transposed);
     std::memcpy(r, emu_current->out, sizeof r);
+}
+inline float power_of_two(float x)
+{
+    return std::exp2(x);
 }
 inline uint4 load_stream(const void *p)
 {

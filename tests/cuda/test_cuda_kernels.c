@@ -410,6 +410,7 @@ static const struct attn_case DECODE[] = {
     {DTYPE_INT8, DTYPE_BF16, 2, 1, 32, 16, 40, 4, 5, {3, 90, 200}, {1, 1, 1}},
     {DTYPE_F16, DTYPE_F16, 20, 1, 64, 32, 0, 2, 0, {1, 70, 200}, {1, 1, 1}},
     {DTYPE_BF16, DTYPE_BF16, 2, 1, 256, 16, 30, 1, 20, {9, 45, 60}, {1, 1, 1}},
+    {DTYPE_INT8, DTYPE_FP8, 16, 1, 256, 16, 0, 3, 0, {9, 145, 260}, {1, 1, 1}},
 };
 static const struct attn_case PREFILL[] = {
     {DTYPE_BF16, DTYPE_BF16, 2, 2, 128, 16, 0, 1, 0, {40, 17, 70}, {40, 5, 33}},
@@ -417,6 +418,12 @@ static const struct attn_case PREFILL[] = {
     {DTYPE_INT8, DTYPE_INT8, 1, 2, 96, 16, 20, 1, 4, {70, 31, 8}, {70, 30, 8}},
     {DTYPE_F16, DTYPE_BF16, 3, 1, 32, 16, 0, 1, 0, {3, 90, 40}, {3, 66, 7}},
     {DTYPE_BF16, DTYPE_BF16, 2, 1, 256, 16, 0, 1, 0, {9, 45, 33}, {9, 12, 33}},
+    // Several blocks of rows, tiles that only some warps see, tiles before the window.
+    {DTYPE_BF16, DTYPE_BF16, 4, 1, 128, 16, 0, 1, 0, {300, 64, 70}, {80, 64, 1}},
+    {DTYPE_BF16, DTYPE_BF16, 1, 2, 64, 16, 24, 1, 0, {200, 140, 40}, {20, 140, 40}},
+    {DTYPE_INT8, DTYPE_INT8, 1, 1, 128, 16, 24, 1, 0, {200, 140, 40}, {20, 140, 40}},
+    {DTYPE_FP8, DTYPE_BF16, 8, 1, 128, 16, 50, 1, 0, {150, 33, 90}, {20, 33, 9}},
+    {DTYPE_INT8, DTYPE_F16, 2, 1, 256, 8, 0, 1, 0, {70, 3, 90}, {40, 3, 9}},
 };
 
 static void test_decode(void **state)
