@@ -270,7 +270,7 @@ void emu_ldmatrix_transposed(struct emu_fiber **lane, uint32_t mask)
 }
 
 // NaN, whatever the type, in what nobody may read before it is waited for.
-__attribute__((optimize("no-tree-loop-distribute-patterns"))) static void poison(void *to, size_t n)
+PLAIN_LOOPS static void poison(void *to, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ((unsigned char *)to)[i] = 0xff;
