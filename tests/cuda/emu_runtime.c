@@ -554,7 +554,7 @@ cudaError_t CUDARTAPI cudaDriverGetVersion(int *version)
 int emu_chip(void)
 {
     const char *chip = getenv("KVEMU_CHIP");
-    return chip ? atoi(chip) : 90;
+    return chip ? (int)strtol(chip, NULL, 10) : 90;
 }
 
 // An H100's proportions.
