@@ -48,12 +48,12 @@ static cJSON *surroundings_json(const struct surroundings *s)
     return json;
 }
 
-// How many numbers; what is no number is 0.
+// How many numbers; what is no number, or infinite, is 0.
 static int32_t read_numbers(const cJSON *list, double *out, int32_t most)
 {
     int32_t n = 0;
     for (const cJSON *m = cJSON_IsArray(list) ? list->child : NULL; m && n < most; m = m->next)
-        out[n++] = cJSON_IsNumber(m) ? m->valuedouble : 0;
+        out[n++] = cJSON_IsNumber(m) && isfinite(m->valuedouble) ? m->valuedouble : 0;
     return n;
 }
 

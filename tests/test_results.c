@@ -399,7 +399,7 @@ static void test_resume(void **state)
 // Numbers that no machine tells are as if they were not there (found by fuzzing).
 static void test_absurd_surroundings(void **state)
 {
-    static const char LINE[] = "{\"key\":\"k\",\"block\":0,\"test_time\":\"t\",\"samples_ns\":[1],\"samples_probe\":[2],"
+    static const char LINE[] = "{\"key\":\"k\",\"block\":0,\"test_time\":\"t\",\"samples_ns\":[1],\"samples_probe\":[1e999],"
                                "\"beside\":{\"gpu_limits\":-6,\"waited_ns\":-7,\"wall_ns\":1e30,\"first_kHz\":-1,"
                                "\"edge_flops\":[1,2,3,4,5,6,7,8],\"edge_read\":[1,\"x\"]}}";
     struct sample_block b;
@@ -408,6 +408,7 @@ static void test_absurd_surroundings(void **state)
     (void)state;
     assert_true(json_parse(LINE, sizeof LINE - 1, "line", &json, &e) && sample_block_parse(&b, json, "line", &e));
     assert_true(!b.beside.gpu.limits && !b.beside.disturbance.waited_ns && !b.beside.disturbance.wall_ns);
+    assert_true(b.sample_ns[0] == 1 && b.probe[0] == 0);
     assert_true(b.beside.disturbance.first_kHz == 0 && b.beside.n_edges == 2 && b.beside.edge_read[1] == 0);
     free(b.sample_ns);
     cJSON_Delete(json);
