@@ -128,6 +128,7 @@ struct work {
     float *s;         // [n_heads, n, CPU_SPLIT] scores, then weights in V's arithmetic
     float *worth;     // [n_heads, n] int8: of those
     uint8_t *laid;    // [ATTN_GROUP] rows of K or V, widened, padded, interleaved
+    uint8_t *columns; // lanes of K's rows: [vectors, VL, ATTN_GROUP]
 };
 
 static inline uint8_t *cut(uint8_t **scratch, uint64_t bytes)
@@ -148,6 +149,7 @@ static inline void lay_out(struct work *w, float *scratch)
     w->s = (float *)cut(&at, n * CPU_SPLIT * 4);
     w->worth = (float *)cut(&at, n * 4);
     w->laid = cut(&at, width * ATTN_GROUP * 4);
+    w->columns = cut(&at, width * ATTN_GROUP * 4);
 }
 
 // Offsets of n positions, of which those from `end` on repeat the last.

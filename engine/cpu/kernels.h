@@ -104,11 +104,11 @@ static inline uint64_t attn_width(int32_t head_dim)
     return ((uint64_t)head_dim + 63) / 64 * 64;
 }
 
-// Floats of scratch that `attn` needs for n queries of all heads: themselves, scores, three numbers each; a group of rows;
-// room to align them.
+// Floats of scratch that `attn` needs for n queries of all heads: themselves, scores, three numbers each; two groups of
+// rows; room to align them.
 static inline uint64_t attn_scratch_floats(int32_t n, int32_t head_dim)
 {
-    return (uint64_t)n * (attn_width(head_dim) + CPU_SPLIT + 3) + ATTN_GROUP * attn_width(head_dim) + 6 * 16;
+    return (uint64_t)n * (attn_width(head_dim) + CPU_SPLIT + 3) + 2 * ATTN_GROUP * attn_width(head_dim) + 7 * 16;
 }
 
 extern const struct cpu_kernels cpu_kernels_ref, cpu_kernels_avx2, cpu_kernels_avx2vnni, cpu_kernels_avx512,

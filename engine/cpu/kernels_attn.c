@@ -208,10 +208,152 @@ SPECIALIZE void score_head(enum arithmetic a, const struct scoring *t, int32_t d
         score_queries(a, t, i, 1, d);
 }
 
+// Many queries: K's lanes become columns - one lane of all the group's positions side by side - once for all of them, and
+// a score is the same tree of the same sums, without shuffles.
+SPECIALIZE void turn_rows(enum arithmetic a, const struct scoring *t, int32_t d)
+{
+    const int32_t vectors = vectors_of(a, d);
+    for (int32_t j = 0; j < ATTN_GROUP; j += VL) {
+        for (int32_t c = 0; c < vectors; c++) {
+            vf x[VL];
+            for (int32_t i = 0; i < VL; i++) {
+                vi row = vi_load(t->r->base + t->r->offset[j + i] + (size_t)(c * LANES));
+                x[i] = vi_bits(a == IN_INT8 ? vi_xor(row, vi_set((int32_t)0x80808080)) : row);
+            }
+            vf_transpose(x);
+            for (int32_t i = 0; i < VL; i++)
+                vi_store(t->w->columns + (size_t)((c * VL + i) * ATTN_GROUP + j) * 4, vf_bits(x[i]));
+        }
+        ask(t->ahead, j, VL, d * (a == IN_F32 ? 4 : a == IN_BF16 ? 2 : 1));
+    }
+}
+
+// Adds the products of lanes `lane` and, where `lanes` is 2, lane + 2 of all vectors: sums of n queries times `wide` vectors
+// of positions each.
+SPECIALIZE void sum_lanes(enum arithmetic a, const uint8_t *q, uint64_t q_bytes, const uint8_t *k, int32_t lane,
+                          int32_t lanes, int32_t vectors, int32_t n, int32_t wide, vf *sum)
+{
+#pragma GCC unroll 8
+    for (int32_t c = 0; c < vectors; c++)
+#pragma GCC unroll 2
+        for (int32_t m = 0; m < lanes; m++) {
+            int32_t at = c * VL + lane + 2 * m;
+            struct lanes x[4];
+#pragma GCC unroll 4
+            for (int32_t v = 0; v < wide; v++)
+                x[v] = load_lanes(a, k + (size_t)(at * ATTN_GROUP + v * VL) * 4);
+#pragma GCC unroll 4
+            for (int32_t i = 0; i < n; i++) {
+                struct lanes one = spread_lane(a, q + (uint64_t)i * q_bytes + (size_t)at * 4);
+#pragma GCC unroll 4
+                for (int32_t v = 0; v < wide; v++)
+                    sum[(m * n + i) * wide + v] = dot(a, sum[(m * n + i) * wide + v], x[v], one);
+            }
+        }
+}
+
+// The tree of vf_sums inside four lanes: the even and the odd ones, then both.
+SPECIALIZE void sum_four(enum arithmetic a, const uint8_t *q, uint64_t q_bytes, const uint8_t *k, int32_t lane,
+                         int32_t vectors, int32_t n, int32_t wide, vf *all)
+{
+#pragma GCC unroll 2
+    for (int32_t odd = 0; odd < 2; odd++) {
+        vf x[16];
+#pragma GCC unroll 16
+        for (int32_t i = 0; i < 2 * n * wide; i++)
+            x[i] = vf_zero();
+        sum_lanes(a, q, q_bytes, k, lane + odd, 2, vectors, n, wide, x);
+#pragma GCC unroll 8
+        for (int32_t i = 0; i < n * wide; i++) {
+            vf both = vf_add(x[i], x[n * wide + i]);
+            all[i] = odd ? vf_add(all[i], both) : both;
+        }
+    }
+}
+
+SPECIALIZE void sum_floats(enum arithmetic a, const uint8_t *q, uint64_t q_bytes, const uint8_t *k, int32_t vectors,
+                           int32_t n, int32_t wide, vf *sum)
+{
+    vf four[VL / 4][8];
+#pragma GCC unroll 1
+    for (int32_t f = 0; f < VL / 4; f++)
+        sum_four(a, q, q_bytes, k, 4 * f, vectors, n, wide, four[f]);
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < n * wide; i++) {
+        sum[i] = vf_add(four[0][i], four[1][i]);
+        if (VL == 16)
+            sum[i] = vf_add(sum[i], vf_add(four[VL / 4 - 2][i], four[VL / 4 - 1][i]));
+    }
+}
+
+// Integers: any order is exact.
+SPECIALIZE void sum_integers(const uint8_t *q, uint64_t q_bytes, const uint8_t *k, int32_t vectors, int32_t n, int32_t wide,
+                             vf *sum)
+{
+#pragma GCC unroll 16
+    for (int32_t i = 0; i < n * wide; i++)
+        sum[i] = vf_zero();
+    for (int32_t g = 0; g < digits_of(IN_INT8); g++) {
+#pragma GCC unroll 16
+        for (int32_t i = 0; i < n * wide; i++)
+            sum[i] = next_digit(sum[i]); // of 0 at first
+        for (int32_t lane = 0; lane < VL; lane++)
+            sum_lanes(IN_INT8, q + (size_t)(g * vectors * LANES), q_bytes, k, lane, 1, vectors, n, wide, sum);
+    }
+}
+
+// n queries from `query` on, `wide` vectors of positions from p on.
+SPECIALIZE void score_tile(enum arithmetic a, const struct scoring *t, int32_t query, int32_t n, int32_t p, int32_t wide,
+                           int32_t d)
+{
+    const struct work *w = t->w;
+    const uint8_t *q = w->q + (uint64_t)query * w->q_bytes, *k = w->columns + (size_t)(p - t->first) * 4;
+    float *s = w->s + (size_t)query * CPU_SPLIT + p;
+    vf sum[16];
+    if (a == IN_INT8)
+        sum_integers(q, w->q_bytes, k, vectors_of(a, d), n, wide, sum);
+    else
+        sum_floats(a, q, w->q_bytes, k, vectors_of(a, d), n, wide, sum);
+#pragma GCC unroll 16
+    for (int32_t r = 0; r < n * wide; r++)
+        vf_store(s + (size_t)(r / wide * CPU_SPLIT + r % wide * VL), sum[r]);
+}
+
+SPECIALIZE void score_columns(enum arithmetic a, const struct scoring *t, int32_t i, int32_t n, int32_t d)
+{
+    const struct work *w = t->w;
+    const int32_t query = t->h * w->a->n + i, wide = a == IN_INT8 && VL == 16 ? 4 : 2; // registers
+    int32_t from, to;
+    seen(w, i, n, t->first, t->first + w->group < w->high ? t->first + w->group : w->high, VL, &from, &to);
+    int32_t p = from;
+    for (; p + (wide - 1) * VL < to && p + wide * VL <= t->first + ATTN_GROUP; p += wide * VL)
+        score_tile(a, t, query, n, p, wide, d);
+    for (; p < to; p += VL)
+        score_tile(a, t, query, n, p, 1, d);
+    for (int32_t k = query; k < query + n && (a == IN_INT8 || w->a->softcap != 0); k++)
+        finish(w, k, t->scale, from, to);
+}
+
+SPECIALIZE void score_many(enum arithmetic a, const struct scoring *t, int32_t d)
+{
+    const int32_t most = VL == 16 ? 4 : 2; // registers
+    int32_t i = 0, n = t->w->a->n;
+    turn_rows(a, t, d);
+    for (; i + most <= n; i += most)
+        score_columns(a, t, i, most, d);
+    for (; i < n; i++)
+        score_columns(a, t, i, 1, d);
+}
+
 SPECIALIZE void score_in(enum arithmetic a, const struct scoring *t)
 {
-    if (t->w->d == 128)
-        score_head(a, t, 128);
+    const int32_t d = t->w->d == 128 ? 128 : 0; // heads of the usual size have loops of known length
+    if (t->w->group == ATTN_GROUP && d)
+        score_many(a, t, d);
+    else if (t->w->group == ATTN_GROUP)
+        score_many(a, t, t->w->d);
+    else if (d)
+        score_head(a, t, d);
     else
         score_head(a, t, t->w->d);
 }
@@ -234,46 +376,49 @@ static void score_part(const struct work *w)
     }
 }
 
-// Scores of one query become exponentials relative to the largest, 0 where nothing is seen.
-static void soften(const struct work *w, int32_t query, float *max, float *sum)
+// The largest score of one query; -infinity where nothing is seen.
+static float mask_scores(const struct work *w, int32_t query)
 {
     int32_t i = query % w->a->n, begin = w->a->begin[i] - w->first, end = w->a->end[i] - w->first;
     float *s = w->s + (size_t)query * CPU_SPLIT;
-    vf high = vf_set(-INFINITY), total = vf_zero();
+    vf high = vf_set(-INFINITY);
     for (int32_t p = w->low; p < w->high; p += VL) {
-        vf x = vf_select_range(vf_load(s + p), vf_set(-INFINITY), begin - p, end - p);
-        vf_store(s + p, x);
+        vf x = vf_load(s + p);
+        if (p < begin || p + VL > end) {
+            x = vf_select_range(x, vf_set(-INFINITY), begin - p, end - p);
+            vf_store(s + p, x);
+        }
         high = vf_max(high, x);
     }
-    *max = vf_highest(high);
-    vf top = vf_set(*max == -INFINITY ? 0 : *max);
+    return vf_highest(high);
+}
+
+// Scores of one query become exponentials relative to the largest, in the type that multiplies V: f32, bf16, or, for int8
+// that is yet to be split into digits, f32 times the scale of V's row. Returns the largest of the latter.
+SPECIALIZE float soften(enum arithmetic a, const struct work *w, float *s, const float *scale, float max, float *sum)
+{
+    vf top = vf_set(max == -INFINITY ? 0 : max), total = vf_zero(), high = vf_zero();
     for (int32_t p = w->low; p < w->high; p += VL) {
-        vf x = vf_exp(vf_sub(vf_load(s + p), top));
+        vf x = vf_sub(vf_load(s + p), top);
+        x = a == IN_F32 ? vf_exp(x) : vf_exp2_short(vf_mul(x, vf_set(1.44269504f)));
         total = vf_add(total, x);
-        vf_store(s + p, x);
+        if (a == IN_INT8) {
+            x = vf_mul(x, vf_load(scale + p));
+            high = vf_max(high, x);
+        }
+        if (a == IN_BF16)
+            vf_store_bf16_normal((uint8_t *)s + 2 * p, x);
+        else
+            vf_store(s + p, x);
     }
     *sum = vf_sum(total);
+    return a == IN_INT8 ? vf_highest(high) : 0;
 }
 
-// Weights in the type that multiplies V, in place.
-static void round_weights(const struct work *w, float *s)
+// int8: weights in numbers of 14 bits, the high digits of all positions before the low ones. Returns what one is worth.
+static float split_weights(const struct work *w, float *s, float most)
 {
-    for (int32_t p = w->low; p < w->high; p += VL)
-        vf_store_bf16((uint8_t *)s + 2 * p, vf_load(s + p));
-}
-
-// int8: times the scale of their row of V, in numbers of 14 bits, the high digits of all positions before the low ones.
-// Returns what one is worth.
-static float split_weights(const struct work *w, float *s, const float *scale)
-{
-    vf high = vf_zero();
     uint8_t digit[2][CPU_SPLIT];
-    for (int32_t p = w->low; p < w->high; p += VL) {
-        vf x = vf_mul(vf_load(s + p), vf_load(scale + p));
-        vf_store(s + p, x);
-        high = vf_max(high, x);
-    }
-    float most = vf_highest(high);
     vf inverse = vf_set(most > 0 ? P_MOST / most : 0);
     for (int32_t p = w->low; p < w->high; p += VL) {
         vi n = vf_to_vi(vf_mul(vf_load(s + p), inverse));
@@ -291,11 +436,12 @@ static void soften_part(const struct work *w, const struct attn_part *out)
         float *s = w->s + (size_t)i * CPU_SPLIT;
         if (w->v_in == IN_INT8 && i % w->a->n == 0)
             load_scales(w, KV_V, i / w->a->n, w->low, w->high, scale);
-        soften(w, i, &out->max[i], &out->sum[i]);
-        if (w->v_in == IN_BF16)
-            round_weights(w, s);
-        else if (w->v_in == IN_INT8)
-            w->worth[i] = split_weights(w, s, scale);
+        out->max[i] = mask_scores(w, i);
+        switch (w->v_in) {
+        case IN_F32: soften(IN_F32, w, s, NULL, out->max[i], &out->sum[i]); break;
+        case IN_BF16: soften(IN_BF16, w, s, NULL, out->max[i], &out->sum[i]); break;
+        case IN_INT8: w->worth[i] = split_weights(w, s, soften(IN_INT8, w, s, scale, out->max[i], &out->sum[i])); break;
+        }
     }
 }
 
@@ -308,12 +454,13 @@ struct weighing {
 };
 
 // `wide` vectors of V from vector x on for the positions from j of the group on that share lanes: as laid, or from storage.
-SPECIALIZE void load_v(enum arithmetic a, const struct weighing *t, bool laid, int32_t j, int32_t x, int32_t wide, vi *v)
+SPECIALIZE void load_v(enum arithmetic a, const struct weighing *t, const uint8_t *laid, int32_t j, int32_t x, int32_t wide,
+                       vi *v)
 {
-    const int32_t per = per_lane(a), vectors = vectors_of(a, t->w->d) * per;
+    const int32_t per = per_lane(a);
 #pragma GCC unroll 8
     for (int32_t c = 0; laid && c < wide; c++)
-        v[c] = vi_load(t->w->laid + (size_t)(j / per * vectors + x + c) * LANES);
+        v[c] = vi_load(laid + c * LANES);
 #pragma GCC unroll 8
     for (int32_t c = 0; !laid && c < wide; c += per) {
 #pragma GCC unroll 4
@@ -329,19 +476,20 @@ SPECIALIZE void weigh(enum arithmetic a, const struct weighing *t, bool laid, in
                       int32_t x, int32_t n, int32_t wide)
 {
     const int32_t per = per_lane(a), digits = digits_of(a);
-    const uint8_t *p = (const uint8_t *)(t->w->s + (size_t)query * CPU_SPLIT);
+    const size_t row = (size_t)(vectors_of(a, t->w->d) * per * LANES); // of the positions that share lanes
+    const uint8_t *p = (const uint8_t *)(t->w->s + (size_t)query * CPU_SPLIT) + from / per * 4;
+    const uint8_t *v_at = t->w->laid + (size_t)((from - t->first) / per) * row + (size_t)(x * LANES);
     float *acc = t->acc + (uint64_t)query * attn_width(t->w->d) + x * VL;
     vf sum[16];
 #pragma GCC unroll 16
     for (int32_t i = 0; i < n * digits * wide; i++)
         sum[i] = a == IN_INT8 ? vf_zero() : vf_load(acc + (uint64_t)(i / wide) * attn_width(t->w->d) + i % wide * VL);
-    for (int32_t j = from; j < to; j += per) {
+    for (int32_t j = from; j < to; j += per, p += 4, v_at += row) {
         vi v[8];
-        load_v(a, t, laid, j - t->first, x, wide, v);
+        load_v(a, t, laid ? v_at : NULL, j - t->first, x, wide, v);
 #pragma GCC unroll 8
         for (int32_t i = 0; i < n * digits; i++) {
-            struct lanes one =
-                spread_lane(a, p + (size_t)(i / digits * CPU_SPLIT) * 4 + i % digits * CPU_SPLIT + j / per * 4);
+            struct lanes one = spread_lane(a, p + (size_t)(i / digits * CPU_SPLIT) * 4 + i % digits * CPU_SPLIT);
 #pragma GCC unroll 8
             for (int32_t c = 0; c < wide; c++)
                 sum[i * wide + c] = dot(a, sum[i * wide + c], one, as_lanes(a, v[c]));

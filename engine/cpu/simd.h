@@ -69,6 +69,10 @@ SPECIALIZE vf vf_round(vf a) // to nearest, ties to even
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+SPECIALIZE vf vf_times_exp2(vf a, vf n) // a * 2^n, n a whole number
+{
+    return _mm512_scalef_ps(a, n);
+}
 SPECIALIZE vf vf_zero_below(vf x, vf limit, vf y) // x < limit ? 0 : y
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), y);
@@ -359,6 +363,11 @@ SPECIALIZE vf vf_round(vf a) // to nearest, ties to even
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+SPECIALIZE vf vf_times_exp2(vf a, vf n) // a * 2^n, n a whole number up to 127; 0 where n < -126
+{
+    __m256i power = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_max_ps(_mm256_set1_ps(-127), n)), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(power, 23)));
+}
 SPECIALIZE vf vf_zero_below(vf x, vf limit, vf y) // x < limit ? 0 : y
 {
     return _mm256_and_ps(_mm256_cmp_ps(x, limit, _CMP_NLT_UQ), y);
@@ -630,6 +639,16 @@ SPECIALIZE void vf_store_bf16(void *p, vf x)
     vi_store_u16(p, vi_right(vi_add(bits, vi_add(vi_set(0x7fff), odd)), 16));
 }
 
+// The same where no value is denormal (those become 0 where the CPU has an instruction for it).
+SPECIALIZE void vf_store_bf16_normal(void *p, vf x)
+{
+#ifdef __AVX512BF16__
+    _mm256_storeu_si256(p, (__m256i)_mm512_cvtneps_pbh(x));
+#else
+    vf_store_bf16(p, x);
+#endif
+}
+
 // The first n < VL values; the other lanes are 0.
 SPECIALIZE vf vf_load_n(const float *p, int32_t n)
 {
@@ -662,6 +681,21 @@ SPECIALIZE vf vf_exp(vf x)
     p = vf_fma(p, r, vf_set(1));
     vf power = vi_bits(vi_left(vi_add(vf_to_vi(n), vi_set(127)), 23));
     return vf_zero_below(x, lowest, vf_mul(p, power));
+}
+
+// 2^x to 5e-7; 0 from -150 down. For weights that are rounded to fewer bits afterwards: a polynomial of degree 5 on
+// |x - round(x)| <= 1/2, coefficients by Remez's exchange for the least relative error among those with 2^0 = 1 exactly.
+SPECIALIZE vf vf_exp2_short(vf x)
+{
+    x = vf_max(vf_set(-150), x); // in this order NaN stays NaN
+    vf n = vf_round(x), r = vf_sub(x, n);
+    vf p = vf_set(0.00111255096f);
+    p = vf_fma(p, r, vf_set(0.00966628268f));
+    p = vf_fma(p, r, vf_set(0.0555740036f));
+    p = vf_fma(p, r, vf_set(0.240223512f));
+    p = vf_fma(p, r, vf_set(0.693142831f));
+    p = vf_fma(p, r, vf_set(1));
+    return vf_times_exp2(p, n);
 }
 
 // cap * tanh(x / cap) = cap - 2 cap / (exp(2 x / cap) + 1)
