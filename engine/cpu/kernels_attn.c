@@ -112,16 +112,19 @@ static void lay_v(const struct work *w, const struct rows *r, const float *scale
     }
 }
 
-// The sums of n queries times VL / n positions.
-SPECIALIZE void score_block(enum arithmetic a, const uint8_t *q, const uint8_t *base, const uint64_t *offset,
-                            int32_t vectors, int32_t n, float *s)
+// The sums of n queries times VL / n positions. One row of `ahead` is asked for with each: asked for
+// in bursts, memory is read 5 % slower.
+SPECIALIZE void score_block(enum arithmetic a, const uint8_t *q, const struct rows *r, int32_t first, int32_t vectors,
+                            int32_t n, const struct rows *ahead, int32_t row_bytes, float *s)
 {
     const int32_t per = VL / n, digits = digits_of(a);
     vf sum[VL];
     float all[VL];
 #pragma GCC unroll 16
     for (int32_t j = 0; j < per; j++) {
-        const uint8_t *row = base + offset[j];
+        const uint8_t *row = r->base + r->offset[first + j];
+        if (ahead)
+            ask(ahead, first + j, 1, row_bytes);
 #pragma GCC unroll 4
         for (int32_t i = 0; i < n; i++)
             sum[i * per + j] = vf_zero();
@@ -185,12 +188,9 @@ SPECIALIZE void score_queries(enum arithmetic a, const struct scoring *t, int32_
     const int32_t per = VL / n, query = t->h * w->a->n + i;
     int32_t from, to;
     seen(w, i, n, t->first, t->first + w->group < w->high ? t->first + w->group : w->high, VL, &from, &to);
-    for (int32_t p = from; p < to; p += per) {
-        score_block(a, w->q + (uint64_t)query * w->q_bytes, t->r->base, t->r->offset + p - t->first, vectors_of(a, d), n,
-                    w->s + (size_t)query * CPU_SPLIT + p);
-        if (!i)
-            ask(t->ahead, p - t->first, per, d * (a == IN_F32 ? 4 : a == IN_BF16 ? 2 : 1));
-    }
+    for (int32_t p = from; p < to; p += per)
+        score_block(a, w->q + (uint64_t)query * w->q_bytes, t->r, p - t->first, vectors_of(a, d), n, i ? NULL : t->ahead,
+                    d * 4 / per_lane(a), w->s + (size_t)query * CPU_SPLIT + p);
     for (int32_t k = query; k < query + n && (a == IN_INT8 || w->a->softcap != 0); k++)
         finish(w, k, t->scale, from, to);
 }
@@ -224,7 +224,7 @@ SPECIALIZE void turn_rows(enum arithmetic a, const struct scoring *t, int32_t d)
             for (int32_t i = 0; i < VL; i++)
                 vi_store(t->w->columns + (size_t)((c * VL + i) * ATTN_GROUP + j) * 4, vf_bits(x[i]));
         }
-        ask(t->ahead, j, VL, d * (a == IN_F32 ? 4 : a == IN_BF16 ? 2 : 1));
+        ask(t->ahead, j, VL, d * 4 / per_lane(a));
     }
 }
 

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 enum {
-    CPU_QUERIES = 64,   // queries that attention takes at a time
+    CPU_QUERIES = 128,  // queries that attention takes at a time
     CPU_PIECES = 16,    // pieces of work per member that make shares even enough
     CPU_PARTS = 4 << 20 // floats of scratch for attention parts that wait to be joined
 };
