@@ -62,7 +62,7 @@ enum command_bit {
     X(threads_list, ints, "-t,--threads", "0", ON_MEASURE, "threads; 0: one per allowed CPU")                               \
     X(cpu_list, text, "--cpu-list", "", ON_ENGINE, "CPUs to pin to, such as 0,2-3")                                         \
     X(isa, text, "--isa", "auto", ON_MODEL | ON_BENCH,                                                                      \
-      "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16")                                              \
+      "kernel set: auto, ref, avx2, avx2vnni, avx512, avx512vnni, avx512bf16; of cuda auto, fixed, own, blas")              \
     X(n_prompt, ints, "-p,--n-prompt", "", ON_SHAPE | ON_IMPORT,                                                            \
       "prefill: tokens per sequence; 0: no prefill; run, predict: 512 where no shape is given, and decode at context 512")  \
     X(n_gen, ints, "-n,--n-gen", "", ON_SHAPE | ON_IMPORT, "decode steps of one token each after --n-depth; 0: no decode")  \
