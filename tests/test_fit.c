@@ -179,7 +179,7 @@ static void test_only_this_machine_uses_it(void **state)
     assert_true(fit_save(&f, scratch_path(folder, "fit.json", path), &e));
     fitted_find(&x, folder, 0, &here, "avx2");
     assert_true(x.known);
-    assert_non_null(strstr(x.reason, "of kvbench v1")); // of another version: used, and said
+    assert_non_null(strstr(x.reason, "by kvbench v1")); // of another version: used, and said
     fitted_free(&x);
     fitted_find(&x, folder, 0, &other, "avx2");
     assert_false(x.known);
