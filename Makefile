@@ -110,7 +110,7 @@ sanitize:
 check-sanitized: $(BUILD)/kvbench $(BUILD)/kvcalc $(TESTS) $(CUDA_TESTS) $(CUDA_PROGRAMS)
 	@KVBENCH_SANITIZED=1 tools/test.sh $(BUILD) $(TESTS) $(CUDA_TESTS)
 fuzz-short:
-	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -max_total_time=10 -seed=1" run-fuzzers
+	@$(FUZZ) FUZZ_ARGS="-runs=$(FUZZ_RUNS) -max_total_time=7 -seed=1" run-fuzzers
 fuzz:
 	@$(FUZZ) FUZZ_ARGS="-max_total_time=$(FUZZ_SECONDS)" run-fuzzers
 soak:

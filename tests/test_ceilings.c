@@ -162,6 +162,10 @@ static void test_survey(void **state)
     struct error e = {0};
     char path[] = "/tmp/kvbench-ceilings-XXXXXX";
     struct survey_options options = {.threads = 1, .folder = "/tmp", .rounds = 1};
+    if (getenv("KVBENCH_SANITIZED")) { // a minute of kernels that test_cpu_kernels and test_probe run there
+        print_message("a survey takes too long under sanitizers\n");
+        skip();
+    }
     progress_begin(&progress, NULL, 0, 0);
     if (!survey_run(&s, &options, &e) || !survey_ceilings(&s, *state, 1, &e))
         fail_msg("%s", e.message);
