@@ -9,6 +9,14 @@ trap 'rm -rf "$work"' EXIT
 
 step() { echo "== $1" >&2; }
 
+# The names of this result's pictures, from what plots.sh said it drew: other results may be named $name-something.
+pictures() {
+    awk -v csv="results/$name.csv" -v skip="results/plots/$name-" '
+        !/^ / { mine = $0 == csv }
+        mine && sub(/\.\{svg,png\}$/, "") { list = list (list ? ", " : "") substr($1, length(skip) + 1) }
+        END { print list }' "$work/plots.out"
+}
+
 step '1 of 3: what this machine can do at most'
 ./kvbench ceilings --quick
 step "2 of 3: ./kvbench sweep $config"
@@ -29,7 +37,7 @@ cat <<END
   table     results/$name.txt
   numbers   results/$name.csv (per point), $name.ops.csv (per operation), $name.meta.json (machine, versions, scenario)
   page      results/$name.html, all of this for a browser
-  pictures  $(cd results/plots && echo "$name"-*.svg | sed "s/$name-//g; s/\.svg//g; s/ /, /g")
+  pictures  $(pictures)
             in results/plots, each as $name-PICTURE.svg and .png
   next      ./kvbench --help        ./kvcalc --model llama-3-8b --gpu h100-sxm --context 4096
 END
