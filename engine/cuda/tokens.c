@@ -2,6 +2,8 @@
 // follows a step and is no part of it.
 #include "engine/cuda/host.h"
 
+#include "engine/check.h"
+
 #include <string.h>
 
 // One piece on the host (pinned) and one on the device: what is asked, what is answered; the device's parts of argmax.
@@ -32,8 +34,8 @@ void cuda_tokens_free(struct cuda *c)
 
 static bool check(const struct cuda *c, const struct choice *x, struct error *e)
 {
-    if (x->out_row < 0 || x->out_row >= c->n_out)
-        return error_set(e, ERROR_USAGE, "output row %d is not one of the last step's %d", x->out_row, c->n_out);
+    if (!check_out_row(x->out_row, c->n_out, e))
+        return false;
     return (x->temperature >= 0 && x->top_k >= 0 && x->top_p > 0 && x->top_p <= 1 && x->u >= 0 && x->u < 1) ||
            error_set(e, ERROR_USAGE, "a choice at temperature %g, top-k %d, top-p %g, drawn at %g", (double)x->temperature,
                      x->top_k, (double)x->top_p, (double)x->u);
@@ -58,8 +60,8 @@ bool cuda_choose_tokens(void *self, const struct choice *choices, int32_t n, int
 {
     struct cuda *c = self;
     bool draws = false;
-    if (!c->plan)
-        return error_set(e, ERROR_USAGE, "the cuda backend has no plan yet");
+    if (!check_opened("cuda", c->plan, c->plan, e))
+        return false;
     if (n < 1 || n > c->config.max_out)
         return error_set(e, ERROR_USAGE, "%d choices at a time, at most %d", n, c->config.max_out);
     for (int32_t i = 0; i < n; i++) {
