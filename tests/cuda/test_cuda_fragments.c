@@ -10,22 +10,9 @@
 
 #include <cmocka.h>
 
+#include "tests/cuda/device_data.h"
+
 enum { LANES = 32, M = 16, N = 8, K = 16 };
-
-static void ok(cudaError_t e)
-{
-    if (e)
-        fail_msg("%s", cudaGetErrorString(e));
-}
-
-static void *device(const void *host, size_t bytes)
-{
-    void *p;
-    ok(cudaMalloc(&p, bytes));
-    if (host)
-        ok(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
-    return p;
-}
 
 static void fetch(void *host, void *from, size_t bytes)
 {
@@ -88,7 +75,8 @@ static void test_mma(void **state)
             c[lane][i] = c_at(c_row(lane, i), c_column(lane, i));
         }
     }
-    void *on_device[] = {device(a, sizeof a), device(b, sizeof b), device(c, sizeof c), device(NULL, sizeof d)};
+    void *on_device[] = {device_copy(a, sizeof a), device_copy(b, sizeof b), device_copy(c, sizeof c),
+                         device_copy(NULL, sizeof d)};
     ok(fragments_mma(on_device[0], on_device[1], on_device[2], on_device[3], NULL));
     fetch(d, on_device[3], sizeof d);
     for (int lane = 0; lane < LANES; lane++)
@@ -113,7 +101,7 @@ static void test_ldmatrix(void **state)
     for (int i = 0; i < 4 * 8 * 8; i++)
         m[i / 64][i / 8 % 8][i % 8] = (uint16_t)(1000 + i);
     for (int transposed = 0; transposed < 2; transposed++) {
-        void *from = device(m, sizeof m), *to = device(NULL, sizeof got);
+        void *from = device_copy(m, sizeof m), *to = device_copy(NULL, sizeof got);
         ok(fragments_load(from, transposed, to, NULL));
         fetch(got, to, sizeof got);
         ok(cudaFree(from));

@@ -13,17 +13,13 @@
 
 #include <cmocka.h>
 
+#include "tests/cuda/device_data.h"
+
 static uint64_t random_state = 1;
 
 static float uniform(void) // -1 .. 1
 {
     return rng_uniform(rng_next(&random_state)) * 2 - 1;
-}
-
-static void ok(cudaError_t e)
-{
-    if (e)
-        fail_msg("cuda error %d", (int)e);
 }
 
 // Device copies, freed by free_all.
@@ -32,12 +28,7 @@ static int n_allocated;
 
 static void *device(const void *host, size_t bytes)
 {
-    void *p;
-    ok(cudaMalloc(&p, bytes));
-    if (host)
-        ok(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
-    allocated[n_allocated++] = p;
-    return p;
+    return allocated[n_allocated++] = device_copy(host, bytes);
 }
 
 static void fetch(void *host, const void *from, size_t bytes)

@@ -14,24 +14,11 @@
 
 #include <cmocka.h>
 
+#include "tests/cuda/device_data.h"
+
 enum { ROWS = 3, WIDTH = 777 };
 
 static uint64_t random_state = 7;
-
-static void ok(cudaError_t e)
-{
-    if (e)
-        fail_msg("cuda error %d", (int)e);
-}
-
-static void *device(const void *host, size_t bytes)
-{
-    void *p;
-    ok(cudaMalloc(&p, bytes));
-    if (host)
-        ok(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
-    return p;
-}
 
 static float normal(void)
 {
@@ -50,10 +37,10 @@ static void fill(float *x, float scale)
 // One choice for each row of x [ROWS, n], the last row first, as the backend asks for them.
 static void choose(const float *x, int32_t n, const struct choice choice[ROWS], int32_t id[ROWS])
 {
-    float *on_device = device(x, (size_t)(ROWS * n) * sizeof *x);
-    struct choice *asked = device(choice, ROWS * sizeof *choice);
-    int32_t *out = device(NULL, ROWS * sizeof *out);
-    void *scratch = device(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
+    float *on_device = device_copy(x, (size_t)(ROWS * n) * sizeof *x);
+    struct choice *asked = device_copy(choice, ROWS * sizeof *choice);
+    int32_t *out = device_copy(NULL, ROWS * sizeof *out);
+    void *scratch = device_copy(NULL, (size_t)ROWS * CUDA_ARGMAX_PARTS * 8);
     ok(cuda_argmax(on_device, n, asked, ROWS, out, scratch, NULL));
     ok(cuda_sample(on_device, n, asked, ROWS, out, NULL));
     ok(cudaDeviceSynchronize());
@@ -160,7 +147,7 @@ static void test_random_weights(void **state)
         int32_t rows = 5, cols = COLS[c], id = 17 + (int32_t)c;
         size_t bytes = (size_t)(rows * cols) * sizeof(bf16);
         const struct tensor_spec t = {.dtype = DTYPE_BF16, .rows = rows, .cols = cols};
-        bf16 *expected = malloc(bytes), *got = malloc(bytes), *made = device(NULL, bytes);
+        bf16 *expected = malloc(bytes), *got = malloc(bytes), *made = device_copy(NULL, bytes);
         random_fill(&t, id, 42, 0, rows, expected);
         ok(cuda_random_bf16(random_stream(42, id), cols, 0, 2, made, NULL)); // in two parts
         ok(cuda_random_bf16(random_stream(42, id), cols, 2, rows - 2, made + 2 * cols, NULL));
