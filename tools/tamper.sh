@@ -59,7 +59,7 @@ measure --seconds 1 --threads 1 --cpu-list 0 --out "$work/one"
 expect 'one thread' none
 "$kvbench" run --model smollm2-135m --context 64 --n-prompt 0 --threads 1 --cpu-list "$last" --hardware epyc-9654 --samples 100000 \
     --seconds 60 --quiet >/dev/null 2>&1 &
-sleep 3
+sleep 8 # it makes its weights first, and reads little until it steps
 measure --seconds 2 --threads 1 --cpu-list 0 --out "$work/one"
 stop $!
 expect 'memory read by another CPU' only cache-polluted
